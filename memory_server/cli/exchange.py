@@ -31,7 +31,7 @@ from memory_server.core.times import moment_of
 from memory_server.interchange import chats, gentian, markdown, native, node, official, packs, worldinfo
 from memory_server.interchange.detection import Format, format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Conversation
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
 from sandbox.language import term

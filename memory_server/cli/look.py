@@ -20,11 +20,11 @@ from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
 from memory_server.cli.typed_tools import arguments_of, called
 from memory_server.config import default_config_file, named_config_file
+from memory_server.core.changes import change_id
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted
-from memory_server.core.undo import change_id
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Conversation
 from memory_server.recall.relevance import age_of, age_text
 from memory_server.tools.archive import Step, step_of
 from sandbox.language import term, translated

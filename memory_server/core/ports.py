@@ -1,8 +1,7 @@
 """What the managers need from outside: a store of conversations and a runner of triggers.
 
-Each port has at least two implementations that ship: `storage/memory.py` and
-`json_store/store.py` under one contract suite; `sandbox.TriggerSandbox` and the tests' table of verdicts.
-The clock is not a port but an argument.
+`json_store/store.py` and the tests' store in memory pass one contract suite; `trigger_runner.py` and the tests' table
+of verdicts run triggers. The clock is not a port but an argument.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from memory_server.core.archive import Archived
-from memory_server.core.changes import Change, Commit, Restored, TriggerSet
+from memory_server.core.changes import Change, Commit, Restored, TriggerSet, change_id, taking_back, version_of
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.core.ports import HISTORY_PAGE
-from memory_server.core.undo import change_id, taking_back, version_of
 from memory_server.managers.services import Done, Services
 from memory_server.recall.selection import Recall, select
 from memory_server.recall.words import Query

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from memory_server.core import times
 from memory_server.core.archive import archived_ids
-from memory_server.core.backups import Backup, BackupShelf, backup_name
 from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, MergeCounts, Mode, contents_of, restore_changes
+from memory_server.core.contents import Backup, Contents, MergeCounts, Mode, backup_name, contents_of, restore_changes
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
 from memory_server.managers.services import Done, Services
 
 if TYPE_CHECKING:
     from memory_server.knowledge.family import Knowledge
+    from memory_server.storage.backups.files import BackupFolder
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class RestoredConversation(Done):
 class Backups:
     """Makes backups of what `around.store` holds and keeps them on `shelf`."""
 
-    def __init__(self, around: Services, shelf: BackupShelf, knowledge: Knowledge | None = None) -> None:
+    def __init__(self, around: Services, shelf: BackupFolder, knowledge: Knowledge | None = None) -> None:
         self._knowledge = knowledge
         self._services = around
         self._shelf = shelf

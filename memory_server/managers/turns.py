@@ -14,8 +14,7 @@ from typing import Any
 from memory_server.core.errors import StorageError, TriggersUnavailable
 from memory_server.core.model import Message, Session, ShortTermMemory
 from memory_server.core.phrases import counted, unreadable
-from memory_server.managers.context import Context
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Context, Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.activation import Activation
 from memory_server.recall.prompt_lines import Language

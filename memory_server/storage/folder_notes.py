@@ -12,10 +12,10 @@ import portalocker
 
 from memory_server.core import times
 from memory_server.core.errors import StorageUnwritable
-from memory_server.core.pause import Pause
+from memory_server.core.private import Pause
 from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition.folders import try_lock
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class PauseNote:
 
 
 class FolderLedger:
-    """When upkeep last ran, and the lock that lets one process run it: a `maintenance.Ledger`."""
+    """When upkeep last ran, and the lock that lets one process run it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / folders.PRIVATE
@@ -75,6 +75,7 @@ class FolderLedger:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[bool]:
+        """Whether this process may run upkeep; True for only one process at a time."""
         try:
             folders.make_folder(self._folder)
             lock = try_lock(self._folder / "upkeep.lock")
@@ -88,6 +89,7 @@ class FolderLedger:
                 lock.release()
 
     def last_run_ms(self) -> int | None:
+        """When upkeep last ended, in milliseconds since 1970; None: never."""
         try:
             return codec.milliseconds(codec.loads(folders.read_file(self._note))["lastRun"])
         except (OSError, ValueError, KeyError, TypeError):

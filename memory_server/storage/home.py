@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from memory_server.core.errors import InvalidInput
-from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
+from memory_server.core.phrases import Finding
 from memory_server.storage.folder_notes import Answered, FolderLedger, PauseNote
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.partition import folders
 from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
-    from memory_server.core.backups import BackupShelf
     from memory_server.knowledge.ports import EntryFolder, EntryStore
-    from memory_server.storage.json_store.repair import Plan
+    from memory_server.storage.backups.files import BackupFolder
+    from memory_server.storage.json_store.examination import Plan
 __all__ = ["Home", "StoreParameters", "open_home"]
 
 
@@ -65,7 +65,7 @@ class Home:
         self.answered = Answered(place)
 
     @cached_property
-    def backups(self) -> BackupShelf:
+    def backups(self) -> BackupFolder:
         """Where the backups are kept."""
         from memory_server.storage.backups.files import BackupFolder
 
@@ -156,7 +156,7 @@ class Home:
     def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], Plan | None]]:
         """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
         broken, or if another conversation is `wanted`. A call raises `StorageError` if it mended nothing."""
-        from memory_server.storage.json_store.repair import repair
+        from memory_server.storage.json_store.examination import repair
 
         return [
             partial(repair, folder, self._clock(), wanted=wanted, dry_run=dry_run)

@@ -20,7 +20,7 @@ from memory_server.core.model import ConversationState
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles, Position
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition import journal
-from memory_server.storage.partition.locking import FileLock, try_lock
+from memory_server.storage.partition.folders import FileLock, try_lock
 
 pytestmark = pytest.mark.anyio
 

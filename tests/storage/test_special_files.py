@@ -28,7 +28,7 @@ from memory_server.managers.backups import Backups
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.examination import FILES, examine, examine_folder
-from memory_server.storage.json_store.hand_edits import Copies
+from memory_server.storage.json_store.snapshots import Copies
 from memory_server.storage.partition import folders
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

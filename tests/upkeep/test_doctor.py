@@ -18,14 +18,14 @@ from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.errors import StorageUnwritable
-from memory_server.core.findings import Finding
+from memory_server.core.phrases import Finding
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
 from memory_server.storage.json_store.examination import examine, examine_conversation, examine_folder
 from memory_server.storage.json_store.snapshots import Snapshots
 from memory_server.storage.partition import folders
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition.folders import try_lock
 
 pytestmark = pytest.mark.anyio
 

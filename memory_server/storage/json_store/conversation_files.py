@@ -20,10 +20,18 @@ from typing import Any
 from memory_server.core.changes import Commit, apply
 from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store import change_codec, codec, quarantine, snapshots
-from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit
+from memory_server.storage.json_store import codec, past, snapshots
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
-from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, SNAPSHOTS, Snapshots, hash_of
+from memory_server.storage.json_store.snapshots import (
+    LONG_TERM,
+    SHORT_TERM,
+    SNAPSHOTS,
+    Broken,
+    Copies,
+    HandEdit,
+    Snapshots,
+    hash_of,
+)
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hashed_name
 
@@ -151,7 +159,7 @@ class ConversationFiles(Past):
 
     def damaged(self) -> int:
         """How many unreadable pieces were set aside, not counting unfinished writes."""
-        return sum(piece.reason != quarantine.UNFINISHED for piece in quarantine.pieces(self._private))
+        return sum(piece.reason != past.UNFINISHED for piece in past.pieces(self._private))
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
@@ -170,7 +178,7 @@ class ConversationFiles(Past):
             )
         if position.place is None:
             position = self._begin_journal(position, state.version)
-        return self._append(position, [change_codec.commit_json(commit)])
+        return self._append(position, [past.commit_json(commit)])
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
@@ -191,7 +199,7 @@ class ConversationFiles(Past):
         if edit.hashes:
             log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
         commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
-        lines: list[Mapping[str, Any]] = [] if commit is None else [change_codec.commit_json(commit)]
+        lines: list[Mapping[str, Any]] = [] if commit is None else [past.commit_json(commit)]
         if edit.hashes:
             lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
         if lines:
@@ -257,10 +265,10 @@ class ConversationFiles(Past):
             self._write_facts(state.last_cleanup_ms)
         header, tail, _ = self._read_journal()
         if tail.bad:
-            quarantine.keep_broken(self._private, self._journal.name, folders.read_file(self._journal), at_ms)
-            torn = [journal.BadLine(tail.end, tail.torn, quarantine.UNFINISHED)] if tail.torn else []
+            past.keep_broken(self._private, self._journal.name, folders.read_file(self._journal), at_ms)
+            torn = [journal.BadLine(tail.end, tail.torn, past.UNFINISHED)] if tail.torn else []
             for line in (*tail.bad, *torn):
-                quarantine.set_aside(self._private, line.reason, line.data, line.offset)
+                past.set_aside(self._private, line.reason, line.data, line.offset)
             log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
             lines = b"".join(map(line_of, tail.lines))
             if header is None:
@@ -273,11 +281,11 @@ class ConversationFiles(Past):
 
     def _set_aside(self, name: str, broken: Broken, now_ms: int) -> None:
         """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
-        kept = None if broken.data is None else quarantine.keep_broken(self._private, name, broken.data, now_ms)
-        where = {} if kept is None else {"kept": f"{quarantine.BROKEN}/{kept.name}"}
+        kept = None if broken.data is None else past.keep_broken(self._private, name, broken.data, now_ms)
+        where = {} if kept is None else {"kept": f"{past.BROKEN}/{kept.name}"}
         pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
         for offset, reason, text in pieces or [(0, broken.reason, "")]:
-            quarantine.set_aside(self._private, reason, text, offset, file=name, **where)
+            past.set_aside(self._private, reason, text, offset, file=name, **where)
         path = self.folder / name
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
@@ -289,7 +297,7 @@ class ConversationFiles(Past):
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.place is not None
         if position.torn:
-            quarantine.set_aside(self._private, quarantine.UNFINISHED, position.torn, position.journal_size)
+            past.set_aside(self._private, past.UNFINISHED, position.torn, position.journal_size)
         place = journal.append(self._journal, position.place, list(map(line_of, lines)))
         return replace(position, place=place, torn=b"", edit=None)
 

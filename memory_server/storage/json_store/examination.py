@@ -1,4 +1,5 @@
-"""Findings about a data folder and about each conversation in it, as opening finds them; changes nothing.
+"""Findings about a data folder and about each conversation in it, as opening finds them; that changes nothing. And
+`doctor --repair`: it mends the files of a conversation as its next use would, even one that somebody may be saving.
 
 docs/how-to/mend-a-data-folder.md explains each finding and changes with this file.
 """
@@ -10,23 +11,24 @@ import errno
 import os
 import shutil
 import stat
+import time
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from memory_server.core import times
-from memory_server.core.backups import Backup, BackupNotFound
-from memory_server.core.errors import StorageError
-from memory_server.core.findings import Finding, Grade
-from memory_server.core.phrases import counted
+from memory_server.core.contents import Backup, BackupNotFound
+from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.core.phrases import Finding, Grade, counted
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.folder_notes import FolderLedger, PauseNote
-from memory_server.storage.json_store import change_codec, codec, quarantine
+from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
-from memory_server.storage.partition.locking import locks_fail, try_lock
+from memory_server.storage.partition.folders import locks_fail, try_lock
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -169,7 +171,7 @@ def _journal(opened: Opened, path: Path) -> Iterator[Said]:
         yield "note", f"{torn} and never acknowledged; the next writer cuts them off and keeps them in set-aside.jsonl."
     for line in opened.tail.lines:
         try:
-            _ = change_codec.commit(line) if "changes" in line else None
+            _ = past.commit_of(line) if "changes" in line else None
         except codec.NotARecord as error:
             yield "warning", f"Commit {line.get('seq')} in {path} is passed over: {error}."
 
@@ -204,11 +206,11 @@ def _leftovers(folder: Path) -> Iterator[Said]:
     private = folder / folders.PRIVATE
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield "note", f"{path} is left of a write that a crash ended; it may be deleted."
-    if aside := quarantine.pieces(private):
+    if aside := past.pieces(private):
         reasons = ", ".join(sorted({piece.reason for piece in aside}))
         yield "note", f"{len(aside)} unreadable pieces lie in set-aside.jsonl: {reasons}. {UNTIL}"
-    if kept := list(quarantine.broken_files(private)):
-        place = private / quarantine.BROKEN
+    if kept := list(past.broken_files(private)):
+        place = private / past.BROKEN
         files = counted(len(kept), "damaged file")
         yield "note", f"Copies of {files}, made before a repair, are in {place}. {UNTIL}"
 
@@ -309,3 +311,65 @@ def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
             return None
     except (BackupNotFound, StorageError) as error:
         return str(error)
+
+
+# --- repair --------------------------------------------------------------------------------------------------
+
+WAIT_SECONDS = 10.0
+"""How long a repair waits for a writer, as any writer does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is damaged and will be mended, in sentences. `kept_in`: where a repair keeps the files as they were."""
+
+    conversation_id: str
+    steps: tuple[str, ...]
+    kept_in: Path
+
+
+def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> Plan | None:
+    """Mend what is damaged in `folder`, and say what that was; None: nothing is, or another conversation is `wanted`.
+    After a StorageError nothing was mended."""
+    try:
+        if wanted not in (None, conversation_id_in(folder)):
+            return None
+        # Looked at first without the lock: whole conversations are neither waited for nor touched.
+        found = plan(folder)
+        if found is None or dry_run:
+            return found
+        with _locked(folder):
+            if (found := plan(folder)) is not None:
+                files = ConversationFiles(folder, found.conversation_id, at_once=True)
+                files.absorb(*files.load(), at_ms=now_ms)
+            return found
+    except (OSError, StorageError) as error:
+        raise StorageError(f"{folder.name} was left as it is: {error}", folder) from error
+
+
+def plan(folder: Path) -> Plan | None:
+    """What a repair would mend in `folder`; changes nothing. None: nothing is damaged, or it is not a conversation.
+    Raises StorageUnwritable if a newer memory-server wrote here, so that this one must not touch it."""
+    name = conversation_id_in(folder)
+    if name is None:
+        return None
+    opened = ConversationFiles(folder, name, at_once=True).open()
+    if opened.position.newer:
+        raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
+    steps = tuple(f"{what}." for _, what in damage(opened, folder))
+    return Plan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    path = folder / folders.PRIVATE / "lock"
+    folders.make_folder(path.parent)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (lock := try_lock(path)) is None:
+        if time.monotonic() > deadline:
+            raise LockTimeout(f"another process has been writing for more than {WAIT_SECONDS:g} s; try again.", path)
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        lock.release()

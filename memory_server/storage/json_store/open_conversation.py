@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.core.archive import KEEP_MS, Horizon
-from memory_server.core.changes import Commit
+from memory_server.core.changes import Commit, change_id
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import Decide, Result
-from memory_server.core.undo import change_id
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.past import replay
-from memory_server.storage.partition.folders import FileRefused, advice_on
-from memory_server.storage.partition.locking import FileLock, try_lock
+from memory_server.storage.partition.folders import FileLock, FileRefused, advice_on, try_lock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -1,8 +1,9 @@
 """The two snapshots of a conversation, which people and other programs read and edit too.
 
 If the journal knows the hash of a snapshot, it builds on that snapshot. If not, the snapshot was edited: the journal
-builds on the copy of what was last written, and hand_edits.py says what the edit means. A snapshot that cannot be read
-as memories is broken: what can be read of it is an edit that removes nothing. Blocking calls that change nothing.
+builds on the copy of what was last written, which shows whether the edit removed a memory, or whether the memory came
+after the editor was opened. A snapshot that cannot be read as memories is broken: what can be read of it is an edit
+that removes nothing. Blocking calls; only `Copies.write` changes files.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import gc
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_server.core.changes import Change
+from memory_server.core.changes import Change, merged, putting, removing
 from memory_server.core.errors import SnapshotBroken
-from memory_server.core.model import ConversationState, Memory
+from memory_server.core.model import ConversationState, Memory, ShortTermMemory
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, edits
-from memory_server.storage.json_store.salvage import Read, salvage
+from memory_server.storage.json_store.codec import Json
+from memory_server.storage.json_store.salvage import Piece, Read, salvage
 from memory_server.storage.partition import folders
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,9 @@ SNAPSHOTS = (SHORT_TERM, LONG_TERM)
 
 SAVING_SECONDS = 5.0
 """A file that cannot be read and is younger than this may be half saved: it is left alone."""
+
+_LEVEL = 1
+"""Of zlib: the fastest; the next ones save little of digits that are chance."""
 
 GONE = "it is missing, and so is the copy of it"
 
@@ -61,6 +66,49 @@ _KINDS = {
         lambda state: state.long_term,
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A snapshot that cannot be used: its bytes (None: it is missing), the reason, and what can be read of it."""
+
+    data: bytes | None
+    reason: str
+    records: tuple[Json, ...]
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandEdit:
+    """An edit that is not committed yet: its changes, the hashes of the edited snapshots, and the broken snapshots."""
+
+    changes: tuple[Change, ...]
+    hashes: Mapping[str, str | None]
+    broken: Mapping[str, Broken]
+
+
+class Copies:
+    """Copies in `folder` of the snapshots as they were last written or read after an edit, compressed to a quarter."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep a copy of the snapshot `name`."""
+        folders.replace_file(self._path(name), zlib.compress(data, _LEVEL))
+
+    def read(self, name: str) -> bytes | None:
+        """The copy of the snapshot `name`; None if it is missing or cannot be read."""
+        unpacking = zlib.decompressobj()
+        try:
+            data = unpacking.decompress(folders.read_file(self._path(name)), folders.MAX_FILE_BYTES)
+        except (FileNotFoundError, folders.FileRefused, zlib.error):
+            return None
+        # Without `eof` it is cut off, or larger than a snapshot may be.
+        return data if unpacking.eof else None
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.zlib"
 
 
 @dataclass(slots=True)
@@ -96,6 +144,32 @@ def hand_edit(found: Mapping[str, Snapshot], now: ConversationState) -> HandEdit
         if one.edited is not None:
             changes += edits(one.base, one.edited, _KINDS[name].of(now), removes=one.broken is None)
     return HandEdit(tuple(changes), hashes, broken) if hashes or broken else None
+
+
+def edits(
+    base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory], *, removes: bool
+) -> list[Change]:
+    """The changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by key.
+
+    A memory that came after `base` stays; one that the edit left out is forgotten, if the edit `removes`. A long-term
+    memory that the edit changed becomes as the edit has it. Of a short-term memory, a field that the edit did not
+    change keeps its present value, and a score is never lowered: the lower score is that of an editor that was open
+    while memories were recalled.
+    """
+    known, found = {memory.key: memory for memory in base}, {memory.key: memory for memory in edited}
+    changes: list[Change] = []
+    for key, memory in found.items():
+        before, current = known.get(key), now.get(key)
+        if memory == before:
+            continue
+        if isinstance(memory, ShortTermMemory) and isinstance(current, ShortTermMemory):
+            wanted = merged(before, memory, current) if isinstance(before, ShortTermMemory) else memory
+            memory = replace(wanted, score=max(wanted.score, current.score))
+        if memory != current:
+            changes.append(putting(memory, current))
+    if removes:
+        changes += (removing(now[key], "hand") for key in known if key not in found and key in now)
+    return changes
 
 
 @contextlib.contextmanager

@@ -25,8 +25,7 @@ import orjson
 
 from memory_server.core.nesting import deeper
 from memory_server.storage.partition import folders, strict_json
-from memory_server.storage.partition.folders import open_file, read_file, sync_file
-from memory_server.storage.partition.locking import locks_fail
+from memory_server.storage.partition.folders import locks_fail, open_file, read_file, sync_file
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""

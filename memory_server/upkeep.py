@@ -10,13 +10,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.core.ports import ConversationStore
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Conversations
+
+if TYPE_CHECKING:
+    from memory_server.storage.folder_notes import FolderLedger
 
 log = logging.getLogger(__name__)
 
@@ -34,22 +36,6 @@ def outdated_text(count: int) -> str:
     )
 
 
-class Ledger(Protocol):
-    """Decides which process may run upkeep now, and records when it last ran."""
-
-    def turn(self) -> AbstractContextManager[bool]:
-        """Whether this process may run upkeep; True for only one process at a time."""
-        ...
-
-    def last_run_ms(self) -> int | None:
-        """When upkeep last ended, in milliseconds since 1970; None: never."""
-        ...
-
-    def note_run(self, at_ms: int) -> None:
-        """Note that upkeep ended at `at_ms`."""
-        ...
-
-
 class Due(Protocol):
     """Upkeep that knows when it is due."""
 
@@ -65,7 +51,7 @@ class Maintenance:
         self,
         conversations: Conversations,
         store: ConversationStore,
-        ledger: Ledger,
+        ledger: FolderLedger,
         clock: Callable[[], int],
         tidy_knowledge: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
