@@ -117,13 +117,9 @@ class Commit:
 
 def putting(memory: Memory, before: Memory | None) -> Change:
     """The change that stores `memory`; `before` is the memory of the same kind and key, if there is one."""
-    match memory, before:
-        case LongTermMemory(), LongTermMemory() | None:
-            return TriggerSet(memory, before)
-        case ShortTermMemory(), ShortTermMemory():
-            return Edited(memory, before)
-    assert isinstance(memory, ShortTermMemory)
-    return Added(memory)
+    if isinstance(memory, LongTermMemory):
+        return TriggerSet(memory, before if isinstance(before, LongTermMemory) else None)
+    return Edited(memory, before) if isinstance(before, ShortTermMemory) else Added(memory)
 
 
 def removing(memory: Memory, reason: ForgetReason) -> Change:

@@ -119,10 +119,9 @@ class Meter:
 
     def figures(self) -> Mapping[str, Mapping[str, int]]:
         """Every counter and gauge, by family and name, sorted."""
-        families = sorted({*self._counters, *self._gauges})
         return {
-            family: dict(
-                sorted((self._counters[family] | {name: look() for name, look in self._gauges[family].items()}).items())
-            )
-            for family in families
+            family: {
+                name: self.number(family, name) for name in sorted({*self._counters[family], *self._gauges[family]})
+            }
+            for family in sorted({*self._counters, *self._gauges})
         }

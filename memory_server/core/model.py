@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.nesting import DEEPEST, deeper, size
@@ -135,12 +135,6 @@ class LongTermMemory:
 Memory = ShortTermMemory | LongTermMemory
 
 
-class Follower(Protocol):
-    """Receives every `changes.Change` after it was applied."""
-
-    def follow(self, change: Any, /) -> None: ...
-
-
 @dataclass(slots=True)
 class ConversationState:
     """What a conversation holds after a number of commits (`version`).
@@ -154,8 +148,9 @@ class ConversationState:
     short_term: dict[str, ShortTermMemory] = field(default_factory=dict)
     long_term: dict[str, LongTermMemory] = field(default_factory=dict)
     last_cleanup_ms: int | None = None
-    follower: Follower | None = field(default=None, compare=False, repr=False)
-    """What is derived from the state and keeps in step with it, such as an index."""
+    follower: Any = field(default=None, compare=False, repr=False)
+    """What is derived from the state and keeps in step with it, such as an index: its `follow` receives every
+    `changes.Change` after it was applied. None: there is nothing."""
 
     def like(self, memory: Memory) -> Mapping[str, Memory]:
         """The memories of the same kind, by id or name."""

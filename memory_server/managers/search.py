@@ -138,12 +138,8 @@ class ShortTermSearch:
         )
 
     async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
-        """What a search would decide now; nothing is changed. Use it before the next `await`.
-
-        Raises:
-            InvalidInput: the scope is not known.
-            StorageError: the scope is only this conversation, and it cannot be read.
-        """
+        """What a search would decide now; nothing is changed. Use it before the next `await`. Raises InvalidInput: the
+        scope is not known; StorageError: the scope is only this conversation, and it cannot be read."""
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
         return self._decided(states, query, session)
 

@@ -105,13 +105,8 @@ class ShortTermManager(ShortTermSearch):
         Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `turn` identifies the turn:
         the same messages of the same turn are stored once, and so are equal messages within ten minutes. `session` is
         where they were said: a search of another session finds the memory at once, a search of the same or of an
-        unknown session finds it after 20 minutes.
-
-        Raises:
-            MemoryPaused: the memory is paused.
-            NothingToKeep: all of it is private.
-            InvalidInput: there is no message with text, a time is not valid, or something is too large.
-        """
+        unknown session finds it after 20 minutes. Raises MemoryPaused; NothingToKeep: all of it is private;
+        InvalidInput: there is no message with text, a time is not valid, or something is too large."""
         self._services.refuse_while_paused()
         said = as_said(messages)
         messages = tuple(map(storable, to_keep(said)))
@@ -121,11 +116,15 @@ class ShortTermManager(ShortTermSearch):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
         now_ms = self._services.clock()
         last = messages[-1].time_ms
+        # Never from the seeded generator: two processes must not make the same id.
+        memory_id = secrets.token_hex(8)
+        if turn is not None:
+            parts = (turn, *(part for message in messages for part in (message.role, message.content)))
+            memory_id = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode()).hexdigest()[:16]
         said_in = (session or self._services.session) if self._services.parameters.recall.sessions else None
         other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
         unindexed = ShortTermMemory(
-            # Never from the seeded generator: two processes must not make the same id.
-            id=secrets.token_hex(8) if turn is None else _id_of_turn(turn, messages),
+            id=memory_id,
             time_ms=now_ms if last is None else last,
             text=context_text(messages),
             words=(),
@@ -246,12 +245,6 @@ class ShortTermManager(ShortTermSearch):
         return tuple(sorted(state.short_term.values(), key=lambda memory: (memory.time_ms, memory.id)))
 
 
-def _id_of_turn(turn: str, messages: Sequence[Message]) -> str:
-    parts = (turn, *(part for message in messages for part in (message.role, message.content)))
-    digest = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode())
-    return digest.hexdigest()[:16]
-
-
 def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMemory) -> Edited | None:
     """The change to the memory as it is now; None if it is gone or its text was changed."""
     now = state.short_term.get(before.id)
@@ -269,13 +262,13 @@ def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_m
             abs(known.time_ms - memory.time_ms) < within_ms
             and known.conversation_id == memory.conversation_id
             and len(known.messages) == len(memory.messages)
-            and all(map(_says_the_same, known.messages, memory.messages))
+            # Names may be missing: a tool gets names that a transcript does not have.
+            and all(
+                one.role == other.role
+                and (one.name == other.name or None in (one.name, other.name))
+                and one.content.strip() == other.content.strip()
+                for one, other in zip(known.messages, memory.messages, strict=True)
+            )
         ):
             return known
     return None
-
-
-def _says_the_same(one: Message, other: Message) -> bool:
-    # Names may differ: a tool gets names that a transcript does not have.
-    same_speaker = one.role == other.role and (one.name == other.name or None in (one.name, other.name))
-    return same_speaker and one.content.strip() == other.content.strip()

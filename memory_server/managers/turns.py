@@ -128,8 +128,7 @@ async def beginning_block(
     max_chars: int = MAX_CHARS,
 ) -> str:
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
-    another session of this conversation. Empty if there are none.
-    """
+    another session of this conversation. Empty if there are none."""
     pinned, last = left_off(
         await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
     )
@@ -148,10 +147,8 @@ def left_off(
     memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
 ) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
     """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
-    ones and the last exchanges, both oldest first, without duplicates.
-
-    `with_last` is False if the session continues after a compaction: then it has its own summary.
-    """
+    ones and the last exchanges, both oldest first, without duplicates. `with_last` is False if the session continues
+    after a compaction: then it has its own summary."""
     own = None if session is None else session.id
     known = sorted(
         (memory for memory in memories if memory.conversation_id == conversation_id),
