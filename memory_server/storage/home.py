@@ -47,10 +47,8 @@ def tokens_at(place: Path) -> Path:
 
 
 class Home:
-    """What is kept in the folder `place`. Examinations and repairs are blocking calls.
-
-    Backups, examinations and repairs are imported when they are used, because short commands do not need them.
-    """
+    """What is kept in the folder `place`. Examinations and repairs are blocking calls; they and backups are imported
+    when they are used, because short commands do not need them."""
 
     def __init__(
         self, place: Path, clock: Callable[[], int], parameters: StoreParameters | None, meter: Meter | None

@@ -156,7 +156,7 @@ async def test_a_compaction_during_a_read_makes_it_begin_again(
     assert calls > step
     assert [*found.short_term] == ["a", "b"]
     assert found.version == 2
-    assert where.generation == position.generation + 1
+    assert where.header.generation == position.header.generation + 1
 
 
 async def test_the_journal_is_let_go_of_only_when_what_replaces_it_is_durable(

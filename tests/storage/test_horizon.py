@@ -15,6 +15,7 @@ from trigger_table import TableRunner
 
 from memory_server.core.archive import Horizon
 from memory_server.core.changes import Added, Forgotten
+from memory_server.core.times import moment_of
 from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
@@ -155,8 +156,8 @@ async def test_what_damage_and_repairs_left_goes_with_the_history(house: House) 
     await house.commit(Added(memory("kept")))
     broken = journal.parent / past.BROKEN
     broken.mkdir()
-    (broken / past.broken_name("short-term-memory.json", NOW)).write_text("text of long ago, broken")
-    (broken / past.broken_name("short-term-memory.json.2", NOW + 50 * DAY)).write_text("newer")
+    (broken / f"{moment_of(NOW):%Y%m%d-%H%M%S}-short-term-memory.json").write_text("text of long ago, broken")
+    (broken / f"{moment_of(NOW + 50 * DAY):%Y%m%d-%H%M%S}-short-term-memory.json.2").write_text("newer")
     for day in (0, 40, 85, 88):
         await house.upkeep(at=NOW + day * DAY)
         assert house.text().count("text of long ago") == 2

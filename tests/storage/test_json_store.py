@@ -463,12 +463,12 @@ async def test_a_journal_that_another_process_has_folded_is_not_folded_again(
     files = ConversationFiles(tmp_path / "chat", "chat")
     files.compact(*files.load())
     written_by_another(tmp_path, "other")
-    generation = files.load()[1].generation
+    generation = files.load()[1].header.generation
     [folding] = begun
     await folding
-    assert files.load()[1].generation == generation
+    assert files.load()[1].header.generation == generation
     await commit(store, Added(memory("b", text="user: " + "披萨" * 2000)))
     [_, folding] = begun
     await folding
-    assert files.load()[1].generation == generation + 1
+    assert files.load()[1].header.generation == generation + 1
     assert [*(await reopened(tmp_path)).short_term] == ["a", "other", "b"]

@@ -58,10 +58,6 @@ class Position:
     """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
 
     @property
-    def generation(self) -> int:
-        return self.header.generation if self.header else 0
-
-    @property
     def newer(self) -> bool:
         """Whether a newer memory-server wrote the journal, so that this one must not write."""
         return self.header is not None and self.header.format > journal.FORMAT
@@ -90,10 +86,8 @@ class Opened:
 
 
 class ConversationFiles(Past):
-    """The files of the conversation `conversation_id` in `folder`, which need not exist.
-
-    `at_once`: a broken snapshot is mended at once, although somebody may be saving it.
-    """
+    """The files of the conversation `conversation_id` in `folder`, which need not exist. `at_once`: a broken snapshot
+    is mended at once, although somebody may be saving it."""
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
         super().__init__(folder / folders.PRIVATE)
@@ -116,8 +110,7 @@ class ConversationFiles(Past):
         return opened.state, opened.position
 
     def open(self) -> Opened:
-        """Everything, from the snapshots and the journal. Raises SnapshotBroken if a snapshot cannot be read, somebody
-        may be saving it, and nothing tells what it held."""
+        """Everything, from the snapshots and the journal. Raises SnapshotBroken as `Snapshots.read` does."""
         for _ in range(READ_TRIES):
             before = journal.read_header(self._journal)
             marks = self._snapshots.marks()
@@ -163,10 +156,6 @@ class ConversationFiles(Past):
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
-    def make_folder(self) -> None:
-        """Make the folder that holds the lock, if it is missing. Only this step comes before the lock."""
-        folders.make_folder(self._private)
-
     def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
         """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
         is of a newer format; OSError. Then nothing was written."""
@@ -182,9 +171,8 @@ class ConversationFiles(Past):
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
-        Returns the commit, if the edit changed anything, and the position after it.
-
-        A broken snapshot stays until it is written again; until then every reader salvages the same from it."""
+        Returns the commit, if the edit changed anything, and the position after it. A broken snapshot stays until it is
+        written again; until then every reader salvages the same from it."""
         if position.newer:
             return None, position
         if position.damaged:
@@ -221,11 +209,8 @@ class ConversationFiles(Past):
 
     def compact(self, state: ConversationState, position: Position, *, mend: bool = False) -> Position:
         """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also if
-        nothing happened since, because a snapshot is broken.
-
-        A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit, and
-        replaying it over a newer snapshot changes nothing.
-        """
+        nothing happened since, because a snapshot is broken. A crash at any step leaves files that `load` reads as
+        `state`: the journal still holds every commit, and replaying it over a newer snapshot changes nothing."""
         header = position.header
         if header is None or position.newer or (header.base == state.version and not mend):
             return position
@@ -352,8 +337,7 @@ class ConversationFiles(Past):
             return {}
 
     def _last_cleanup_ms(self) -> int | None:
-        at_ms = self._facts().get("lastCleanup")
-        return at_ms if isinstance(at_ms, int) else None
+        return at_ms if isinstance(at_ms := self._facts().get("lastCleanup"), int) else None
 
     def _named(self) -> bool:
         """Whether `conversation.json` names the conversation, need not do so, or cannot be replaced."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_server.core import times
-from memory_server.core.contents import Backup, BackupNotFound
+from memory_server.core.contents import BackupNotFound
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.phrases import Finding, Grade, counted
 from memory_server.storage.backups.files import BackupFolder
@@ -54,14 +54,10 @@ def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
     if data_dir.exists() and not data_dir.is_dir():
         yield Finding("error", "folder", f"{data_dir} is not a folder; choose another --data-dir.")
         return
-    parts = {
-        "folder": _folder(data_dir, now_ms),
-        "disk": _disk(data_dir),
-        "clock": _clock(data_dir, now_ms),
-        "backups": _backups(data_dir),
-    }
-    for about, found in parts.items():
-        yield from (Finding(grade, about, what) for grade, what in found)
+    yield from (Finding(grade, "folder", what) for grade, what in _folder(data_dir, now_ms))
+    yield from (Finding(grade, "disk", what) for grade, what in _disk(data_dir))
+    yield from (Finding(grade, "clock", what) for grade, what in _clock(data_dir, now_ms))
+    yield from (Finding(grade, "backups", what) for grade, what in _backups(data_dir))
 
 
 def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
@@ -86,9 +82,7 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         *_place(data_dir, folder, name),
         *((grade, f"{what}; {MENDS}.") for grade, what in damage(opened, folder)),
         *_journal(opened, folder / folders.PRIVATE / "journal.jsonl"),
-        *_snapshots(opened),
-        *_future(opened, now_ms),
-        *_kept_lines(folder),
+        *_snapshots(opened, now_ms),
         *_leftovers(folder),
         *_lock(folder / folders.PRIVATE / "lock"),
         *_open_to_others(folder),
@@ -176,15 +170,12 @@ def _journal(opened: Opened, path: Path) -> Iterator[Said]:
             yield "warning", f"Commit {line.get('seq')} in {path} is passed over: {error}."
 
 
-def _snapshots(opened: Opened) -> Iterator[Said]:
+def _snapshots(opened: Opened, now_ms: int) -> Iterator[Said]:
     for file_name, snapshot in opened.snapshots.items():
         if snapshot.edited_hash is not None:
             yield "note", f"{file_name} was changed by hand or by another program since it was written."
         if snapshot.copied and snapshot.broken is None:
             yield "note", f"{file_name} is missing; a copy of it counts, and the next write makes it again."
-
-
-def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
     for commit in opened.commits:
         if commit.at_ms > now_ms + FUTURE_MS:
             at = times.iso(commit.at_ms)
@@ -195,15 +186,12 @@ def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
             yield "warning", f"{said}; check the clock."
 
 
-def _kept_lines(folder: Path) -> Iterator[Said]:
-    path = folder / folders.PRIVATE / "history.jsonl"
-    tail = journal.parse_tail(folders.read_if_there(path) or b"", 0)
-    if bad := len(tail.bad) + bool(tail.torn):
-        yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
-
-
 def _leftovers(folder: Path) -> Iterator[Said]:
     private = folder / folders.PRIVATE
+    history = private / "history.jsonl"
+    tail = journal.parse_tail(folders.read_if_there(history) or b"", 0)
+    if bad := len(tail.bad) + bool(tail.torn):
+        yield "warning", f"{counted(bad, 'line')} of {history} cannot be read; the others count."
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield "note", f"{path} is left of a write that a crash ended; it may be deleted."
     if aside := past.pieces(private):
@@ -293,24 +281,20 @@ def _backups(data_dir: Path) -> Iterator[Said]:
         yield "note", f"{path} is a backup that is being made, or was cut short; then delete it."
     shelf = BackupFolder(place)
     found = shelf.listed()
-    problems = [problem for backup in found if (problem := _fault(shelf, backup)) is not None]
+    problems = []
+    for backup in found:
+        try:
+            with shelf.open(backup.name):  # checks the whole file, as a restore does
+                pass
+        except (BackupNotFound, StorageError) as error:
+            unread = f"The backup {backup.name} cannot be used: {backup.problem}."
+            problems.append(str(error) if backup.problem is None else unread)
     for problem in problems:
         yield "warning", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it."
     if found and not problems:
         yield "ok", f"{len(found)}, the newest of {times.iso(found[0].created_ms)}"
     if not found and data_dir.exists():
         yield "note", "There is none; `memory-server backup` makes one."
-
-
-def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
-    """Why a backup cannot be restored; None if it can. Checks the whole file, as a restore does."""
-    if backup.problem is not None:
-        return f"The backup {backup.name} cannot be used: {backup.problem}."
-    try:
-        with shelf.open(backup.name):
-            return None
-    except (BackupNotFound, StorageError) as error:
-        return str(error)
 
 
 # --- repair --------------------------------------------------------------------------------------------------
@@ -331,6 +315,7 @@ class Plan:
 def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> Plan | None:
     """Mend what is damaged in `folder`, and say what that was; None: nothing is, or another conversation is `wanted`.
     After a StorageError nothing was mended."""
+    path = folder / folders.PRIVATE / "lock"
     try:
         if wanted not in (None, conversation_id_in(folder)):
             return None
@@ -338,11 +323,21 @@ def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: boo
         found = plan(folder)
         if found is None or dry_run:
             return found
-        with _locked(folder):
+        folders.make_folder(path.parent)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (lock := try_lock(path)) is None:
+            if time.monotonic() > deadline:
+                raise LockTimeout(
+                    f"another process has been writing for more than {WAIT_SECONDS:g} s; try again.", path
+                )
+            time.sleep(0.02)
+        try:
             if (found := plan(folder)) is not None:
                 files = ConversationFiles(folder, found.conversation_id, at_once=True)
                 files.absorb(*files.load(), at_ms=now_ms)
             return found
+        finally:
+            lock.release()
     except (OSError, StorageError) as error:
         raise StorageError(f"{folder.name} was left as it is: {error}", folder) from error
 
@@ -358,18 +353,3 @@ def plan(folder: Path) -> Plan | None:
         raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
     steps = tuple(f"{what}." for _, what in damage(opened, folder))
     return Plan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    path = folder / folders.PRIVATE / "lock"
-    folders.make_folder(path.parent)
-    deadline = time.monotonic() + WAIT_SECONDS
-    while (lock := try_lock(path)) is None:
-        if time.monotonic() > deadline:
-            raise LockTimeout(f"another process has been writing for more than {WAIT_SECONDS:g} s; try again.", path)
-        time.sleep(0.02)
-    try:
-        yield
-    finally:
-        lock.release()

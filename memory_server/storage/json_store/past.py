@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memory_server.core import changes, times
 from memory_server.core.archive import Archived, Horizon, archived
@@ -34,10 +34,8 @@ _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').sear
 
 class Past:
     """The past of the conversation that is kept in `private`: `history.jsonl`, and before it the commits of the journal
-    beside it; what does not count is set aside there.
-
-    Older versions also wrote removals to `archive.jsonl`. It is no longer read, but its text expires with the history.
-    """
+    beside it; what does not count is set aside there. Older versions also wrote removals to `archive.jsonl`. It is no
+    longer read, but its text expires with the history."""
 
     def __init__(self, private: Path) -> None:
         self._private = private
@@ -48,8 +46,7 @@ class Past:
 
     def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        older = (commit for commit in self._newest_first() if before is None or commit.version < before)
-        return tuple(islice(older, limit))
+        return tuple(islice((c for c in self._newest_first() if before is None or c.version < before), limit))
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
@@ -58,8 +55,8 @@ class Past:
     def folded(self, version: int) -> ConversationState:
         """The state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
-        oldest_first = reversed(tuple(commits_in(journal.newest_first([self._history]), self._history)))
-        replay(state, (commit for commit in oldest_first if commit.version <= version))
+        newest_first = tuple(commits_in(journal.newest_first([self._history]), self._history))
+        replay(state, (commit for commit in reversed(newest_first) if commit.version <= version))
         return state
 
     def _newest_first(self, wanted: Callable[[bytes], object] | None = None) -> Iterator[Commit]:
@@ -123,18 +120,17 @@ COMMIT_FORMAT = 1
 """The version of a commit's line."""
 
 
-class _Form(NamedTuple):
-    """How a part of a change is written and read."""
-
-    write: Callable[[Any], Any] = lambda value: value
-    read: Callable[[Any], Any] = lambda value: value
+_Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+"""How a part of a change is written, and how it is read."""
 
 
-_PLAIN = _Form()
-_NUMBER = _Form(read=float)
-_SHORT = _Form(codec.short_term_json, codec.short_term)
-_LONG = _Form(codec.long_term_json, codec.long_term)
-_LONG_OR_NONE = _Form(
+def _plain(value: Any) -> Any:
+    return value
+
+
+_PLAIN, _NUMBER = (_plain, _plain), (_plain, float)
+_SHORT, _LONG = (codec.short_term_json, codec.short_term), (codec.long_term_json, codec.long_term)
+_LONG_OR_NONE = (
     lambda memory: None if memory is None else codec.long_term_json(memory),
     lambda record: None if record is None else codec.long_term(record),
 )
@@ -160,7 +156,7 @@ def change_json(change: Change) -> codec.Json:
     name = _NAMES[type(change)]
     values = (getattr(change, field) for field in change.__match_args__)
     keys = TYPES[name][1].items()
-    return {"type": name} | {key: form.write(value) for (key, form), value in zip(keys, values, strict=True)}
+    return {"type": name} | {key: write(value) for (key, (write, _)), value in zip(keys, values, strict=True)}
 
 
 def change(record: codec.Json) -> Change:
@@ -168,7 +164,7 @@ def change(record: codec.Json) -> Change:
     try:
         made, keys = TYPES[record["type"]]
         known = {"reason": "deleted"} | record
-        found: Change = made(*(form.read(known[key]) for key, form in keys.items()))
+        found: Change = made(*(read(known[key]) for key, (_, read) in keys.items()))
         return found
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise codec.NotARecord(f"a change cannot be read: {error!r}") from error
@@ -189,9 +185,8 @@ def commit_of(line: Mapping[str, Any]) -> Commit:
     """A commit from the fields of its line. Raises codec.NotARecord if it lacks a part, or one of its changes cannot be
     read."""
     try:
-        return Commit(
-            int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), tuple(map(change, line["changes"]))
-        )
+        made = tuple(map(change, line["changes"]))
+        return Commit(int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), made)
     except (KeyError, TypeError) as error:
         raise codec.NotARecord(f"a commit cannot be read: {error!r}") from error
 
@@ -227,21 +222,16 @@ def pieces(private: Path) -> list[Piece]:
     return list(map(_piece, (folders.read_if_there(private / SET_ASIDE) or b"").splitlines()))
 
 
-def broken_name(file_name: str, now_ms: int) -> str:
-    """The name under which a repair keeps `file_name` as it was: it begins with the time."""
-    return f"{times.moment_of(now_ms):{_STAMP}}-{file_name}"
-
-
 def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path:
-    """Keep a file as it was, durably, and return its path. A file that is kept already, as after a crash, is not kept
-    twice."""
+    """Keep a file as it was, durably, under a name that begins with the time; its path. A file that is kept already, as
+    after a crash, is not kept twice."""
     folder = private / BROKEN
     folders.make_folder(folder)
     for path, _ in broken_files(private):
         whole = not path.name.endswith(".next")  # one that a crash left will be written over
         if whole and file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
             return path
-    name, number = broken_name(file_name, now_ms), 1
+    name, number = f"{times.moment_of(now_ms):{_STAMP}}-{file_name}", 1
     while os.path.lexists(path := folder / (name if number == 1 else f"{name}.{number}")):
         number += 1
     folders.replace_file(path, data)

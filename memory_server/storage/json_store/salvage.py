@@ -41,13 +41,11 @@ class Salvage:
 
 
 def salvage(data: bytes, read: Read, mark: str) -> Salvage:
-    """The records of a broken array.
-
-    Args:
-        read: makes a memory of a record, or raises NotARecord.
-        mark: a field that every record has, and objects inside a record do not have: `text`, `trigger`.
-    """
-    text, encoding = decoded(data)
+    """The records of a broken array. `read` makes a memory of a record, or raises NotARecord; `mark` is a field that
+    every record has, and objects inside a record do not have: `text`, `trigger`."""
+    # U+FFFD stands for wrong bytes.
+    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else None
+    text = data.decode(encoding or "utf-8-sig", "replace")
     decoder = json.JSONDecoder()
     records: list[Json] = []
     pieces: list[Piece] = []
@@ -65,13 +63,6 @@ def salvage(data: bytes, read: Read, mark: str) -> Salvage:
             pieces.append(Piece(place, text[place:end].rstrip(", \n"), reason))
         place = _skipped(text, end or len(text))
     return Salvage(tuple(records), tuple(pieces), encoding)
-
-
-def decoded(data: bytes) -> tuple[str, str | None]:
-    """Bytes as text, with U+FFFD for wrong bytes, and the encoding if their byte-order mark is not that of UTF-8."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace"), "utf-16"
-    return data.decode("utf-8-sig", "replace"), None
 
 
 def _fault(record: Json, read: Read) -> str | None:

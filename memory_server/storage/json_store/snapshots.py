@@ -150,12 +150,10 @@ def edits(
     base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory], *, removes: bool
 ) -> list[Change]:
     """The changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by key.
-
     A memory that came after `base` stays; one that the edit left out is forgotten, if the edit `removes`. A long-term
     memory that the edit changed becomes as the edit has it. Of a short-term memory, a field that the edit did not
     change keeps its present value, and a score is never lowered: the lower score is that of an editor that was open
-    while memories were recalled.
-    """
+    while memories were recalled."""
     known, found = {memory.key: memory for memory in base}, {memory.key: memory for memory in edited}
     changes: list[Change] = []
     for key, memory in found.items():
@@ -174,8 +172,7 @@ def edits(
 
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Without garbage collection: reading leaves no garbage, and the collector took a sixth of the time with 10,000
-    memories."""
+    # Reading leaves no garbage, and the collector took a sixth of the time with 10,000 memories.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -214,11 +211,9 @@ class Snapshots:
         known: Mapping[str, Known] | None,
         lost: Callable[[], ConversationState],
     ) -> dict[str, Snapshot]:
-        """What `data`, read at `marks`, holds, by the names of the snapshots.
-
-        `known` is None where there is no journal; `lost` gives what the history says the snapshots held, for memories
-        that a broken one lost. Raises SnapshotBroken: one cannot be read, may be being saved just now, and nothing
-        tells what it held."""
+        """What `data`, read at `marks`, holds, by the names of the snapshots. `known` is None where there is no
+        journal; `lost` gives what the history says the snapshots held, for memories that a broken one lost. Raises
+        SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held."""
         found: dict[str, Snapshot] = {}
         for name, kind in _KINDS.items():
             one = self._one(name, data[name], marks[name], None if known is None else known[name])

@@ -69,10 +69,8 @@ def advice_on(error: OSError) -> str:
 
 
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
-    """The folder of a conversation, which need not exist: the Node original's where it made one.
-
-    The data folder is listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is.
-    """
+    """The folder of a conversation, which need not exist: the Node original's where it made one. The data folder is
+    listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is."""
     hashed, plain = data_dir / hashed_name(conversation_id), data_dir / folder_name(conversation_id)
     if hashed.is_dir():
         return hashed
@@ -152,12 +150,7 @@ def open_descriptor(path: Path | str, flags: int) -> int:
 
 
 def read_file(path: Path) -> bytes:
-    """All of a file.
-
-    Raises:
-        FileNotFoundError: there is no file.
-        FileRefused: it is not a regular file, or it is too large.
-    """
+    """All of a file. Raises FileNotFoundError; FileRefused: it is not a regular file, or it is too large."""
     with open_file(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
             raise FileRefused(path, f"has more than {MAX_FILE_BYTES:,} bytes")
@@ -203,9 +196,7 @@ def remove_file(path: Path) -> None:
 def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
     """`call()`, tried again while another program holds the file: after 20 ms, then twice as long each time up to
     500 ms, for about 2.5 s in all. On Windows any program can hold a file, on Linux one with a lease, such as Samba.
-
-    Source: the pauses that other programs use against virus scanners, indexers and OneDrive.
-    """
+    Source: the pauses that other programs use against virus scanners, indexers and OneDrive."""
     for pause in _PAUSES:
         try:
             return call()
@@ -219,10 +210,8 @@ def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sle
 
 
 def append_durably(path: Path, data: bytes) -> None:
-    """Append whole lines to the file at `path`, made where it is missing.
-
-    If a crash left a torn line at the end, that line is ended first, so that it does not damage the next.
-    """
+    """Append whole lines to the file at `path`, made where it is missing. If a crash left a torn line at the end, that
+    line is ended first, so that it does not damage the next."""
     made = not path.exists()
     with open_file(path, "a+b") as file:
         if file.seek(0, os.SEEK_END) > 0:
@@ -289,20 +278,13 @@ def try_lock(path: Path) -> FileLock | None:
         os.close(descriptor)
         raise locks_fail(path) from error
     lock = FileLock(descriptor)
-    if not _is_at(descriptor, path):
-        lock.release()
-        return None
-    return lock
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return lock
+    lock.release()
+    return None
 
 
 def locks_fail(path: Path) -> OSError:
     """The error for a disk whose locks fail or keep nobody out."""
     return OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether `path` still names the open file."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
