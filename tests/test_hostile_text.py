@@ -75,7 +75,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
     "memory_server.serving.http.door._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
-    "memory_server.storage.json_store.salvage._BETWEEN": (at_start, "", (" ", ",", ", ")),
+    "memory_server.storage.json_store.snapshots._BETWEEN": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
     "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),

@@ -20,8 +20,8 @@ from memory_server.core.nesting import DEEPEST, deeper
 from memory_server.core.private import to_keep, without_private
 from memory_server.core.times import moment_of
 from memory_server.managers.services import Done, Services, refuse_excess
-from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.recalled_block import as_said
+from memory_server.recall.selection import Activation, Shelved, activate
 from sandbox import Problem
 
 if TYPE_CHECKING:

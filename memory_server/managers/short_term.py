@@ -28,8 +28,8 @@ from memory_server.core.model import (
 from memory_server.core.private import to_keep
 from memory_server.managers.search import ShortTermSearch
 from memory_server.managers.services import Done, refuse_excess
-from memory_server.recall import retention
 from memory_server.recall.recalled_block import as_said
+from memory_server.recall.selection import plan_cleanup
 from nlp import ROLE_WEIGHTS
 
 AT_ONCE = 200
@@ -172,7 +172,7 @@ class ShortTermManager(ShortTermSearch):
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
             most = parameters.retention.most_at_once
-            planned = retention.plan(state.short_term.values(), now_ms, parameters, most=most)
+            planned = plan_cleanup(state.short_term.values(), now_ms, parameters, most=most)
             gone = planned.forgotten
             changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
             return changes, Removed(gone, len(state.short_term) - len(gone), planned.due)

@@ -16,9 +16,9 @@ from memory_server.core.model import Message, Session, ShortTermMemory
 from memory_server.core.phrases import counted, unreadable
 from memory_server.managers.context import Context, Conversation
 from memory_server.managers.search import Found
-from memory_server.recall.activation import Activation
 from memory_server.recall.prompt_lines import Language
 from memory_server.recall.recalled_block import FRAME_CHARS, as_said, marked
+from memory_server.recall.selection import Activation
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 1_200

@@ -64,10 +64,8 @@ def filtered(
     descending: bool = True,
     most: int | None = None,
 ) -> tuple[list[Filtered], int]:
-    """The first `most` (None: all) memories of the conversations that meet the filter, and how many meet it.
-
-    Equal ones come newest first, then by id; memories without a score come last in either order by score.
-    """
+    """The first `most` (None: all) memories of the conversations that meet the filter, and how many meet it. Equal ones
+    come newest first, then by id; memories without a score come last in either order by score."""
     count = 0
 
     def counted() -> Iterator[Filtered]:
@@ -182,10 +180,8 @@ def overview(
     zone: tzinfo | None,
     top: int,
 ) -> Overview:
-    """The figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent tags.
-
-    Days and function words such as 什么 are left out; `ages` and `hours` show the times.
-    """
+    """The figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent tags. Days
+    and function words such as 什么 are left out; `ages` and `hours` show the times."""
     weights: dict[str, float] = defaultdict(float)
     holders: dict[str, int] = defaultdict(int)
     for of_one in words:

@@ -56,11 +56,9 @@ class Occurrences(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The memories by time, then id, without tombstones, in episodes that are numbered from 0.
-
-    `rows` are theirs in that order; None where they are all rows as they stand. `episode` has the number of each
-    in that order, `together` whether it is that of the next one, and `episode_of` the number of each row.
-    """
+    """The memories by time, then id, without tombstones, in episodes that are numbered from 0. `rows` are theirs in
+    that order; None where they are all rows as they stand. `episode` has the number of each in that order, `together`
+    whether it is that of the next one, and `episode_of` the number of each row."""
 
     rows: Integers | None
     episode: Integers
@@ -78,9 +76,10 @@ def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Time
 
 
 def index_of(state: ConversationState, wording: Wording | None = None) -> Index:
-    """The index of the short-term memories of `state`, which follows it; made here if it has none."""
+    """The index of the short-term memories of `state`, which follows it; made here if it has none, or if most of its
+    rows are tombstones."""
     index = state.follower
-    if not isinstance(index, Index) or index.overgrown():
+    if not isinstance(index, Index) or len(index.ids) - len(index) > max(len(index), MIN_TOMBSTONES):
         index = state.follower = Index(state.short_term.values(), wording)
     return index
 
@@ -106,11 +105,8 @@ class Index:
     """The index of a conversation. A row is a memory: `ids[row]` names it, `rows[id]` is its row unless it is a
     tombstone. Rows are numbered by time, then id, where they are there from the beginning, and later in the order of
     adding. `wording` says whether pairs of characters are indexed too. `conversations`, `sessions` and `forms` say in
-    which conversation and session each memory was made, and with which options its words were found.
-
-    The methods return views or new arrays of one element per row, tombstones included; do not keep them after the next
-    change.
-    """
+    which conversation and session each memory was made, and with which options its words were found. The methods return
+    views or new arrays of one element per row, tombstones included; do not keep them after the next change."""
 
     def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: Wording | None = None) -> None:
         self.ids: list[str] = []
@@ -159,10 +155,6 @@ class Index:
                 pass
             case _:
                 assert_never(change)
-
-    def overgrown(self) -> bool:
-        """Whether most rows are tombstones, so that the index should be made again."""
-        return len(self.ids) - len(self.rows) > max(len(self.rows), MIN_TOMBSTONES)
 
     @property
     def times(self) -> Integers:

@@ -97,10 +97,6 @@ class Decision:
         receipt = Receipt(words, decay(age_ms, self.parameters), age_ms, points, around)
         return Recalled(memory, receipt, self.columns.kept_in(row))
 
-    def evidence(self, row: int) -> float:
-        """The points that the memory of `row` shares with the query, by itself and by its episode."""
-        return float(self.match.points[row] + self.match.around[row])
-
     @property
     def needed(self) -> float:
         """The threshold: in the Node original for the relevance, else for the evidence."""

@@ -2,24 +2,29 @@
 
 `indexed_selection.py` gives the same result, and a test compares both. It needs numpy and an index, which cost 0.1 s
 and more before the first answer; this one costs 5 ms for 1,000 memories, each time.
+
+Below it: what is held back from a session, what an answer used, which long-term memories come, and what the clean-up
+forgets.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from heapq import nsmallest
 from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
-from memory_server.core.changes import Reinforced
-from memory_server.core.model import Message, Session, ShortTermMemory
-from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import Receipt, age_of, match_needed, receipts
+from memory_server.core.changes import ForgetReason, Forgotten, Reinforced
+from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
+from memory_server.recall.parameters import Parameters, RecallParameters
+from memory_server.recall.relevance import Receipt, age_of, decay, match_needed, receipts
 from memory_server.recall.words import Query, Wording
 from nlp.stems import says_little
+from sandbox import Failed, Fired, Verdict
 
 if TYPE_CHECKING:
     from memory_server.recall.index import Columns, Integers, Mask
@@ -113,15 +118,14 @@ def select(
             chosen.append(memory)
         else:
             adjacent += 1
-    top, following = chosen[: parameters.top_count], chosen[parameters.top_count :]
     drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters)
 
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
         return tuple(Recalled(memory, of_id[memory.id]) for memory in tier)
 
     return Recall(
-        top=explained(top),
-        next=explained(following),
+        top=explained(chosen[: parameters.top_count]),
+        next=explained(chosen[parameters.top_count :]),
         flashback=explained(drawn),
         held_back=HeldBack(len(everything) - len(eligible) - in_context, adjacent, in_context),
         searched=len(everything),
@@ -198,10 +202,8 @@ def hold_on(
 def holds_on(
     columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
 ) -> tuple[Mask, Mask]:
-    """The same for all rows at once, tombstones included: which are in the context, and which are too young.
-
-    `ages` are milliseconds, 0 for a time in the future.
-    """
+    """The same for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
+    milliseconds, 0 for a time in the future."""
     young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
     if session is None or not parameters.sessions:
         return young & False, young
@@ -244,3 +246,85 @@ def used(
         return tuple(recalled for recalled in tier if not rare.isdisjoint(recalled.memory.words))
 
     return replace(recall, top=kept(recall.top), next=kept(recall.next), flashback=())
+
+
+# --- which long-term memories come, given the verdict on each trigger (docs/reference/trigger-api.md) ---------
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A long-term memory and the conversation it is kept in."""
+
+    conversation_id: str
+    memory: LongTermMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The answer of one search: what fired, what came by chance, what failed and how. `unread` are conversations whose
+    triggers could not be read, with the file."""
+
+    activated: tuple[Shelved, ...]
+    random: tuple[Shelved, ...]
+    failed: tuple[tuple[Shelved, Failed], ...]
+    searched: int
+    unread: Mapping[str, object] = field(default_factory=dict)
+
+
+def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:
+    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
+    judged = list(zip(shelved, verdicts, strict=True))
+    activated = tuple(item for item, verdict in judged if isinstance(verdict, Fired))
+    # A failing trigger is `false` for recall, so its memory may still come by chance.
+    quiet = [item for item, verdict in judged if not isinstance(verdict, Fired)]
+    failed = tuple((item, verdict) for item, verdict in judged if isinstance(verdict, Failed))
+    drawn = rng.sample(quiet, min(random_count, len(quiet)))
+    return Activation(activated, tuple(drawn), failed, len(shelved))
+
+
+# --- what the clean-up forgets: decided before anything is removed, so that it can be shown first
+#
+# The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. Sources:
+# the Node original's code for its rule, docs/explanation/recall.md for ours.
+
+FADING = 15.0
+"""Points that an infinitely old memory has lost (the Node original)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The memories to forget, in this order, each with its reason; `due` more are for later runs."""
+
+    forgotten: tuple[Forgotten, ...] = ()
+    due: int = 0
+
+
+def plan_cleanup(
+    memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
+) -> Plan:
+    """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
+    too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
+    that does not matter), then those worth least, then the oldest."""
+    keep = parameters.retention
+    excess = len(memories) - keep.always_kept
+    if excess <= 0:
+        return Plan()
+    failing: list[tuple[tuple[bool, float, int, str], ForgetReason, ShortTermMemory]] = []
+    for memory in memories:
+        if memory.pinned:
+            continue
+        left = worth(memory, now_ms, parameters.recall)
+        too_old = now_ms - memory.time_ms > keep.max_age_ms
+        if too_old or left < keep.min_relevance:
+            place = keep.recalled_last and memory.score > 0, left, memory.time_ms, memory.id
+            failing.append((place, "too_old" if too_old else "faded", memory))
+    count = min(excess, len(failing))
+    now = count if most is None else min(count, most)
+    chosen = nsmallest(now, failing, key=lambda found: found[0])
+    return Plan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
+
+
+def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """How little a memory has faded: its score minus the decay of the Node original, also if searches use another
+    decay."""
+    return memory.score - decay(age_of(memory.time_ms, now_ms), replace(parameters, decay_ceiling=FADING))

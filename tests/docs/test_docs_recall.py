@@ -19,8 +19,7 @@ from memory_server.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.recall.relevance import decay
-from memory_server.recall.retention import plan
-from memory_server.recall.selection import flashback_weight
+from memory_server.recall.selection import flashback_weight, plan
 from nlp import ROLE_WEIGHTS
 
 TEXT = page("docs/explanation/recall.md").text

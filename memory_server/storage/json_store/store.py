@@ -147,7 +147,7 @@ class JsonFileStore:
         conversation = self._open.pop(conversation_id, None)
         if conversation is None:
             files = ConversationFiles(self.folder(conversation_id), conversation_id)
-            conversation = OpenConversation(files, self._clock, self._parameters, self._begun, self._meter)
+            conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
         self._open[conversation_id] = conversation
         conversation.used = time.monotonic()
         self._let_go()
@@ -171,6 +171,9 @@ class JsonFileStore:
                 self._let_go(about_to_be_used=0)
 
             self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_seconds, swept)
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        self._begun(work)
 
     def _begun(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task of its own for `work`, which goes on without its caller, until the store is closed."""
