@@ -19,7 +19,7 @@ from random import Random
 from statistics import fmean
 from typing import Any, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message, Role, ShortTermMemory, context_text
@@ -74,9 +74,6 @@ class Question:
     def messages(self) -> list[Message]:
         """What a search is given: what was said before, then the question."""
         return [turn.message for turn in self.before] + [Message("user", self.text)]
-
-
-V = TypeVar("V", Turn, Question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +165,7 @@ def _by_id(name: str, what: str, values: Iterable[V]) -> dict[str, V]:
     return found
 
 
-class _Line(BaseModel):
-    # A misspelt `gold` must not make a question unanswerable without a word.
-    model_config = ConfigDict(extra="forbid")
-
-
-class _TurnLine(_Line):
+class _TurnLine(BaseModel, extra="forbid"):
     turn: str = Field(min_length=1)
     conversation: str = Field(min_length=1)
     role: Role
@@ -185,7 +177,7 @@ class _TurnLine(_Line):
         return Turn(self.turn, self.conversation, self.role, self.content, milliseconds(self.time), self.name)
 
 
-class _QuestionLine(_Line):
+class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not make it unanswerable without a word
     question: str = Field(min_length=1)
     conversation: str = Field(min_length=1)
     text: str
@@ -228,6 +220,7 @@ def _values(path: Path) -> Iterator[Turn | Question]:
 # --- asking --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
+V = TypeVar("V", Turn, Question)
 APART_MS = 30_000
 """From one message of other talk to the next, and from the last one to the question."""
 DEPTH = 10
@@ -266,12 +259,10 @@ def answers(dataset: Dataset, units: Sequence[Unit], parameters: Parameters) -> 
 
 
 def figures(answers: Sequence[Answer]) -> dict[str, float]:
-    """Numbers of questions, and shares from 0 to 1; a share of no questions is left out.
-
-    recallAt1, recallAt3, recallAt5: a right memory is among the first so many. mrr: mean of 1 ÷ the place of the first
-    right memory, 0 if it did not come. speaking: something came, where there is an answer; silent: nothing came, where
-    there is none. Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8.
-    """
+    """Numbers of questions, and shares from 0 to 1; a share of no questions is left out. recallAt1, recallAt3,
+    recallAt5: a right memory is among the first so many. mrr: mean of 1 ÷ the place of the first right memory, 0 if it
+    did not come. speaking: something came, where there is an answer; silent: nothing came, where there is none. Source:
+    Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8."""
     asked = [one for one in answers if one.question.answerable]
     others = [one for one in answers if not one.question.answerable]
     found: dict[str, float] = {"questions": len(answers), "answerable": len(asked)}
@@ -318,12 +309,10 @@ def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) ->
 
 def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
     """The same questions, each asked after `count` neighbouring messages of another chat of the data set, because a
-    search is made with the last few messages, and not all are about the question.
-
-    First the chat is drawn and then the place in it, evenly, by `seed` and the question's id: other questions do not
-    change it. The chat is one whose questions are in the same language; if there is only one chat, the messages are of
-    that, far from what answers the question. They come without names.
-    """
+    search is made with the last few messages, and not all are about the question. First the chat is drawn and then the
+    place in it, evenly, by `seed` and the question's id: other questions do not change it. The chat is one whose
+    questions are in the same language; if there is only one chat, the messages are of that, far from what answers the
+    question. They come without names."""
     chats = grouped(dataset.turns, lambda turn: turn.conversation_id)
     languages = grouped(dataset.questions, lambda question: question.language)
     chats_in = {language: {one.conversation_id for one in asked} for language, asked in languages.items()}

@@ -67,11 +67,9 @@ class Maintenance:
         return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
-        """Clean up and compact every conversation, if that is overdue and no other process is doing it.
-
-        Returns the number of memories forgotten, or None if it was not this process's turn. A conversation that fails
-        is logged and skipped.
-        """
+        """Clean up and compact every conversation, if that is overdue and no other process is doing it. Returns the
+        number of memories forgotten, or None if it was not this process's turn. A conversation that fails is logged and
+        skipped."""
         with self._ledger.turn() as ours:
             if not ours or not self.overdue():
                 return None
@@ -113,7 +111,13 @@ class Jobs:
 
     async def start(self) -> None:
         """Begin the schedule."""
-        self._scheduler = await asyncio.to_thread(self._made)
+
+        def made() -> Any:
+            from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+            return AsyncIOScheduler(**({"timezone": self._zone} if self._zone else {}))
+
+        self._scheduler = await asyncio.to_thread(made)
         options = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
         self._scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
         if self._maintenance.overdue():
@@ -131,11 +135,6 @@ class Jobs:
                 await self._run
         self._scheduler.shutdown(wait=False)
         self._scheduler = None
-
-    def _made(self) -> Any:
-        from apscheduler.schedulers.asyncio import AsyncIOScheduler
-
-        return AsyncIOScheduler(**({"timezone": self._zone} if self._zone else {}))
 
     async def _upkeep(self) -> None:
         self._run = asyncio.get_running_loop().create_task(self._maintenance.run_if_due())

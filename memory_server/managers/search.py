@@ -173,11 +173,8 @@ class ShortTermSearch:
             return Found(NOTHING_SEARCHED, unread=unread)
         decision = self._decided(states, query, session)
         wording = self._services.parameters.wording
-
-        def signature_of(conversation_id: str | None) -> str:
-            return wording.within(conversation_id or self.conversation_id).enrichment.signature
-
-        return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(signature_of))
+        forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
+        return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(forms))
 
     async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], dict[str, Path | None]]:
         """The states with their indexes, and the ids of those that could not be read, with the file."""

@@ -327,10 +327,10 @@ class Columns:
             len(self.times),
         )
 
-    def of_other_form(self, signature_of: Callable[[str | None], str]) -> int:
-        """How many memories have words that were found with other options than those of their conversation."""
-        forms = ((part.index, signature_of(part.conversation_id)) for part in self._searched)
-        return sum(int(np.count_nonzero(index.alive() & ~index.forms.equal(form))) for index, form in forms)
+    def of_other_form(self, forms: Sequence[str]) -> int:
+        """How many memories have words that were found with other options than `forms`, those of each conversation."""
+        parts = zip((part.index for part in self._searched), forms, strict=True)
+        return sum(int(np.count_nonzero(index.alive() & ~index.forms.equal(form))) for index, form in parts)
 
     def oldest_first(self) -> tuple[Integers, Integers]:
         """The rows by time, then id, an order that does not depend on that of the store; and their times."""
