@@ -9,7 +9,6 @@ import os
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 from rich.text import Text
@@ -152,8 +151,8 @@ async def search(app: App, flags: Namespace) -> None:
 
 
 async def explain(app: App, flags: Namespace) -> None:
-    """Explain the memory with an id that begins like this, or the one that shares most with these words, as a search of
-    its own conversation sees it."""
+    """Explain the memory with an id that begins like this, as a search of its own conversation sees it, or the one that
+    shares most with these words, as a search of all conversations does."""
     asked = arguments_of(flags)
     sought = asked.pop("memory_id")
     known = await with_id(app, flags, sought) if len(sought) >= LEAST_ID_CHARS else []
@@ -163,10 +162,8 @@ async def explain(app: App, flags: Namespace) -> None:
         asked |= {"memory_id": place[1], "conversation_id": place[0]}
     else:
         names = await chosen(app, flags)
-        if len(names) > 1 and (hit := await _nearest(app, sought)):
-            asked |= {"memory_id": hit["id"], "conversation_id": hit["conversation_id"]}
-        else:
-            asked |= {"text": sought} | ({"conversation_id": names[0]} if len(names) == 1 else {})
+        where = {"conversation_id": names[0]} if len(names) == 1 else {"scope": "all"} if names else {}
+        asked = {"text": sought} | where | asked
     console().print(escape((await called(app, "explain_recall", asked, flags.short)).text))
 
 
@@ -176,17 +173,6 @@ async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] 
         for entry in await app.conversation(name).archive.entries():
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id.startswith(begins):
                 return name, entry.memory.id
-    return None
-
-
-async def _nearest(app: App, words: str) -> dict[str, Any] | None:
-    """The memory of all conversations that shares most with the words, or else the removed memory that does."""
-    asked = {"query": words, "keywords": [words], "scope": "all", "memory_type": "short_term", "limit": 1}
-    for archived in (False, True):
-        found = (await called(app, "search_memories", asked | {"archived": archived})).structured["results"]
-        if found:
-            hit: dict[str, Any] = found[0]
-            return hit
     return None
 
 
