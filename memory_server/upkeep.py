@@ -18,7 +18,7 @@ from memory_server.core.ports import ConversationStore
 from memory_server.managers.context import Conversations
 
 if TYPE_CHECKING:
-    from memory_server.storage.folder_notes import FolderLedger
+    from memory_server.storage.home import FolderLedger
 
 log = logging.getLogger(__name__)
 

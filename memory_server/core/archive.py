@@ -51,12 +51,8 @@ class Archived:
 
 
 def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
-    """What was removed and has not come back, oldest removal first; one memory may have been removed several times.
-
-    Args:
-        newest_first: the commits of the conversation; no more of them are read than `newest` needs.
-        newest: how many of the last removals (None: all).
-    """
+    """What was removed and has not come back, oldest removal first; one memory may have been removed several times. Of
+    the commits `newest_first` no more are read than the `newest` last removals need (None: all)."""
     found: dict[tuple[Key, int], Archived] = {}
     back: defaultdict[Key, list[tuple[int, Memory | None]]] = defaultdict(list)
     """What came back, and in which version; None: every earlier removal of that key is taken back."""

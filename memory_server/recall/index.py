@@ -19,19 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from memory_server.core.changes import (
-    Added,
-    Change,
-    CleanedUp,
-    Edited,
-    Forgotten,
-    Pinned,
-    Reinforced,
-    Restored,
-    TriggerRemoved,
-    TriggerSet,
-    Unpinned,
-)
+from memory_server.core import changes
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.recall.gram_index import GramIndex
 from memory_server.recall.words import Wording
@@ -136,22 +124,24 @@ class Index:
         """Memories, without tombstones."""
         return len(self.rows)
 
-    def follow(self, change: Change) -> None:
+    def follow(self, change: changes.Change) -> None:
         """Do to the index what `changes.apply` does to the state."""
         match change:
-            case Added(memory) | Restored(memory):
+            case changes.Added(memory) | changes.Restored(memory):
                 self._remove(memory.id)
                 self._add(memory)
-            case Edited(memory):
+            case changes.Edited(memory):
                 if memory.id in self.rows:
                     self._remove(memory.id)
                     self._add(memory)
-            case Reinforced(id=memory_id, after=after):
+            case changes.Reinforced(id=memory_id, after=after):
                 if (row := self.rows.get(memory_id)) is not None:
                     self._scores[row] = after
-            case Forgotten(memory):
+            case changes.Forgotten(memory):
                 self._remove(memory.id)
-            case Pinned() | Unpinned() | TriggerSet() | TriggerRemoved() | CleanedUp():
+            case changes.Pinned() | changes.Unpinned() | changes.CleanedUp():
+                pass
+            case changes.TriggerSet() | changes.TriggerRemoved():
                 pass
             case _:
                 assert_never(change)

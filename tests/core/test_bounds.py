@@ -38,10 +38,10 @@ from memory_server.interchange import native, official, packs
 from memory_server.interchange.detection import format_of
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.folder_notes import FolderLedger
+from memory_server.storage.home import FolderLedger
 from memory_server.storage.json_store import codec, examination, past, snapshots
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call

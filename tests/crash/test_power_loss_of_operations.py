@@ -27,8 +27,8 @@ from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import examination, past
-from memory_server.storage.json_store.conversation_files import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition.folders import PRIVATE
 

@@ -16,8 +16,9 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.core.changes import Added, CleanedUp, Forgotten, apply
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import past
-from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import SHORT_TERM
 
 pytestmark = pytest.mark.anyio
 

@@ -21,9 +21,9 @@ from memory_server.core.changes import Added, Reinforced, TriggerSet
 from memory_server.core.errors import SnapshotBroken, StorageUnwritable
 from memory_server.storage.json_store import past, snapshots
 from memory_server.storage.json_store.codec import dump_array, short_term_json
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.json_store.snapshots import Copies
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, read_copy
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition import journal
 from memory_server.tools import TOOLS
@@ -338,7 +338,7 @@ async def test_a_power_loss_at_every_step_of_it_loses_nothing(
             with private(data, f"{SHORT_TERM}.zlib").open("r+b") as file:
                 file.truncate(0)
                 os.fsync(file.fileno())
-            assert Copies(private(data, "")).read(SHORT_TERM) is None
+            assert read_copy(private(data, ""), SHORT_TERM) is None
         images: list[Path] = []
 
         def lose() -> None:

@@ -15,8 +15,8 @@ from store_on_disk import commit, open_store, reopened
 from memory_server.core.changes import Added, Forgotten, TriggerSet, apply
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
-from memory_server.storage.json_store.snapshots import Snapshots
+from memory_server.storage.json_store.conversation_files import ConversationFiles
+from memory_server.storage.json_store.snapshots import SHORT_TERM, Snapshots
 from memory_server.storage.partition import folders, journal
 
 pytestmark = pytest.mark.anyio

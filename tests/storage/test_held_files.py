@@ -23,10 +23,10 @@ from memory_server.managers.backups import Backups
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.folder_notes import FolderLedger
+from memory_server.storage.home import FolderLedger
 from memory_server.storage.json_store import examination
-from memory_server.storage.json_store.conversation_files import SHORT_TERM
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import SHORT_TERM
 
 pytestmark = pytest.mark.anyio
 

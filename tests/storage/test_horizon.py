@@ -19,7 +19,7 @@ from memory_server.core.times import moment_of
 from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
-from memory_server.storage.folder_notes import FolderLedger
+from memory_server.storage.home import FolderLedger
 from memory_server.storage.json_store import past
 from memory_server.storage.json_store.past import expire_leavings
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters

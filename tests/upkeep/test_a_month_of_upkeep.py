@@ -20,8 +20,8 @@ from memory_server.managers.archive import name_of
 from memory_server.managers.context import Conversation, Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RecallParameters, RetentionParameters
-from memory_server.storage.folder_notes import FolderLedger
-from memory_server.storage.json_store.conversation_files import SHORT_TERM
+from memory_server.storage.home import FolderLedger
+from memory_server.storage.json_store.snapshots import SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.upkeep import Maintenance
 

@@ -18,7 +18,7 @@ from memory_server.core.errors import StorageUnwritable
 from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
-from memory_server.storage.folder_notes import FolderLedger
+from memory_server.storage.home import FolderLedger
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.upkeep import DUE_AFTER_MS, Maintenance
 

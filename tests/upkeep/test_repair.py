@@ -15,9 +15,8 @@ from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.errors import StorageUnwritable
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.codec import dump_array, long_term, long_term_json, short_term, short_term_json
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.json_store.snapshots import Salvage, salvage
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, Salvage, salvage
 
 pytestmark = pytest.mark.anyio
 RECORDS = [short_term_json(memory(x, text=f"user: {x} 喜欢披萨", extra={"mood": {"id": x}})) for x in "abcde"]

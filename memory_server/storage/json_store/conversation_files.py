@@ -22,18 +22,8 @@ from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import codec, past, snapshots
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
-from memory_server.storage.json_store.snapshots import (
-    LONG_TERM,
-    SHORT_TERM,
-    SNAPSHOTS,
-    Broken,
-    Copies,
-    HandEdit,
-    Snapshots,
-    hash_of,
-)
 from memory_server.storage.partition import folders, journal
-from memory_server.storage.partition.folder_names import folder_name, hashed_name
+from memory_server.storage.partition.folders import folder_name, hashed_name
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +40,7 @@ class Position:
     place: journal.Place | None
     marks: Mapping[str, snapshots.Mark]
     torn: bytes = b""
-    edit: HandEdit | None = None
+    edit: snapshots.HandEdit | None = None
     """What people changed in the snapshots and is not in the journal yet; the state holds it already."""
     unsettled: bool = False
     """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
@@ -94,8 +84,7 @@ class ConversationFiles(Past):
         self.folder = folder
         self.conversation_id = conversation_id
         self.lock_path = self._private / "lock"
-        self._copies = Copies(self._private)
-        self._snapshots = Snapshots(folder, self._copies, conversation_id, at_once=at_once)
+        self._snapshots = snapshots.Snapshots(folder, conversation_id, at_once=at_once)
 
     # --- reading, without the lock ---------------------------------------------------------------------
 
@@ -194,8 +183,8 @@ class ConversationFiles(Past):
             position = self._append(position, lines)
         for name, content in self._snapshots.contents().items():
             # From now on the next edit is compared with this.
-            if content is not None and hash_of(content) == edit.hashes.get(name):
-                self._copies.write(name, content)
+            if content is not None and snapshots.hash_of(content) == edit.hashes.get(name):
+                snapshots.write_copy(self._private, name, content)
         position = replace(position, edit=None)
         if edit.broken:
             # Its own value: only the event loop changes `state`.
@@ -217,21 +206,21 @@ class ConversationFiles(Past):
         if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
         data = {
-            SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
-            LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
+            snapshots.SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
+            snapshots.LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
         }
         asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
         if self._snapshots.marks() != position.marks:
             # Edited a moment ago: an edit must be read first, and is never written over.
             return position
         # Noted before the renames: otherwise a crash between them would look like an edit by hand.
-        hashes: dict[str, str | None] = {name: hash_of(content) for name, content in data.items()}
+        hashes: dict[str, str | None] = {name: snapshots.hash_of(content) for name, content in data.items()}
         noted = self._append(position, [{"v": journal.FORMAT, "compacted": hashes}])
         for name, aside in asides.items():
             folders.take_name(aside, self.folder / name)
         folders.sync_folder(self.folder)
         for name, content in data.items():
-            self._copies.write(name, content)
+            snapshots.write_copy(self._private, name, content)
         self._write_facts(state.last_cleanup_ms)
         self.fold()
         if self.unread(noted):
@@ -264,7 +253,7 @@ class ConversationFiles(Past):
                 position = self._replace_journal(position, header, lines)
         return replace(position, damaged=False)
 
-    def _set_aside(self, name: str, broken: Broken, now_ms: int) -> None:
+    def _set_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
         """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
         kept = None if broken.data is None else past.keep_broken(self._private, name, broken.data, now_ms)
         where = {} if kept is None else {"kept": f"{past.BROKEN}/{kept.name}"}
@@ -300,14 +289,14 @@ class ConversationFiles(Past):
             notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
             known = {
                 name: {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
-                for name in SNAPSHOTS
+                for name in snapshots.SNAPSHOTS
             }
         found = self._snapshots.read(data, position.marks, known, lambda: self.folded(version))
         state = ConversationState(
             self.conversation_id,
             version,
-            short_term={m.id: m for m in found[SHORT_TERM].base},
-            long_term={m.name: m for m in found[LONG_TERM].base},
+            short_term={m.id: m for m in found[snapshots.SHORT_TERM].base},
+            long_term={m.name: m for m in found[snapshots.LONG_TERM].base},
             last_cleanup_ms=self._last_cleanup_ms(),
         )
         replay(state, commits)
@@ -358,10 +347,10 @@ class ConversationFiles(Past):
         broken = {} if position.edit is None else position.edit.broken
         for name, content in data.items():
             if content is not None and name not in broken:
-                self._copies.write(name, content)
+                snapshots.write_copy(self._private, name, content)
         # The journal does not know a broken one, so every reader salvages it until it is written again.
         data |= {name: codec.dump_array(salvaged.records) for name, salvaged in broken.items()}
-        hashes = {name: hash_of(content) for name, content in data.items()}
+        hashes = {name: snapshots.hash_of(content) for name, content in data.items()}
         # Random, not 1: if a conversation is removed and another begins in its folder, a process that still has the
         # former one open must see the difference.
         return self._replace_journal(position, journal.Header(1 + secrets.randbits(32), version, hashes), lines)
@@ -383,7 +372,7 @@ def conversation_id_in(folder: Path) -> str | None:
     # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.
     if "~" in folder.name:
         with contextlib.suppress(OSError, ValueError):
-            for record in codec.load_array(folders.read_file(folder / SHORT_TERM)):
+            for record in codec.load_array(folders.read_file(folder / snapshots.SHORT_TERM)):
                 name = record.get("conversation_id")
                 if isinstance(name, str) and folder_name(name) == folder.name:
                     return name

@@ -21,14 +21,13 @@ from memory_server.core import times
 from memory_server.core.contents import BackupNotFound
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.phrases import Finding, Grade, counted
+from memory_server.core.private import Pause
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.folder_notes import FolderLedger, PauseNote
 from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import folders, journal
-from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
-from memory_server.storage.partition.folders import locks_fail, try_lock
+from memory_server.storage.partition.folders import folder_name, hash_in, hashed_name, locks_fail, try_lock
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -49,14 +48,16 @@ UNTIL = "Upkeep removes them after storage.archive_days, as it does the history.
 MENDS = "the next use mends it, or `memory-server doctor --repair`"
 
 
-def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
-    """The findings about the folder itself."""
+def examine_folder(
+    data_dir: Path, now_ms: int, pause: Pause | None = None, last_run_ms: int | None = None
+) -> Iterator[Finding]:
+    """The findings about the folder itself, which is in this `pause`, and in which upkeep ran last at `last_run_ms`."""
     if data_dir.exists() and not data_dir.is_dir():
         yield Finding("error", "folder", f"{data_dir} is not a folder; choose another --data-dir.")
         return
-    yield from (Finding(grade, "folder", what) for grade, what in _folder(data_dir, now_ms))
+    yield from (Finding(grade, "folder", what) for grade, what in _folder(data_dir, pause))
     yield from (Finding(grade, "disk", what) for grade, what in _disk(data_dir))
-    yield from (Finding(grade, "clock", what) for grade, what in _clock(data_dir, now_ms))
+    yield from (Finding(grade, "clock", what) for grade, what in _clock(data_dir, now_ms, last_run_ms))
     yield from (Finding(grade, "backups", what) for grade, what in _backups(data_dir))
 
 
@@ -235,7 +236,7 @@ def _open_to_others(folder: Path) -> Iterator[Said]:
         yield "warning", f"Others may look into {folder} (its mode is {mode}); `chmod 700` closes it."
 
 
-def _folder(data_dir: Path, now_ms: int) -> Iterator[Said]:
+def _folder(data_dir: Path, pause: Pause | None) -> Iterator[Said]:
     if not data_dir.exists():
         yield "note", f"{data_dir} does not exist yet; the first memory makes it."
     elif not os.access(data_dir, os.R_OK | os.X_OK):
@@ -245,7 +246,7 @@ def _folder(data_dir: Path, now_ms: int) -> Iterator[Said]:
             yield "error", f"{data_dir} cannot be written; check its owner and permissions."
         warned = list(_open_to_others(data_dir))
         yield from warned or [("ok", f"{data_dir} is there and its owner's only")]
-    if (pause := PauseNote(data_dir).read(now_ms)) is not None:
+    if pause is not None:
         yield "note", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls."
 
 
@@ -259,13 +260,12 @@ def _disk(data_dir: Path) -> Iterator[Said]:
         yield "ok", f"{free / 1024**3:.1f} GB free"
 
 
-def _clock(data_dir: Path, now_ms: int) -> Iterator[Said]:
+def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
     newest = 0
     for folder in folders.subfolders(data_dir):
         with contextlib.suppress(OSError):
             path = folder / folders.PRIVATE / "journal.jsonl"
             newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
-    last_run = FolderLedger(data_dir).last_run_ms()
     if newest > now_ms + CLOCK_MS:
         said = f"This clock says {times.iso(now_ms)}, but a journal was written at {times.iso(newest)}; set it."
         yield "warning", said

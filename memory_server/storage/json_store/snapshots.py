@@ -3,7 +3,7 @@
 If the journal knows the hash of a snapshot, it builds on that snapshot. If not, the snapshot was edited: the journal
 builds on the copy of what was last written, which shows whether the edit removed a memory, or whether the memory came
 after the editor was opened. A snapshot that cannot be read as memories is broken: what can be read of it is an edit
-that removes nothing. Blocking calls; only `Copies.write` changes files.
+that removes nothing. Blocking calls; only `write_copy` changes files.
 """
 
 from __future__ import annotations
@@ -112,28 +112,20 @@ class HandEdit:
     broken: Mapping[str, Broken]
 
 
-class Copies:
-    """Copies in `folder` of the snapshots as they were last written or read after an edit, compressed to a quarter."""
+def write_copy(private: Path, name: str, data: bytes) -> None:
+    """Keep a copy of the snapshot `name` as it was last written or read after an edit, compressed to a quarter."""
+    folders.replace_file(private / f"{name}.zlib", zlib.compress(data, _LEVEL))
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
 
-    def write(self, name: str, data: bytes) -> None:
-        """Keep a copy of the snapshot `name`."""
-        folders.replace_file(self._path(name), zlib.compress(data, _LEVEL))
-
-    def read(self, name: str) -> bytes | None:
-        """The copy of the snapshot `name`; None if it is missing or cannot be read."""
-        unpacking = zlib.decompressobj()
-        try:
-            data = unpacking.decompress(folders.read_file(self._path(name)), folders.MAX_FILE_BYTES)
-        except (FileNotFoundError, folders.FileRefused, zlib.error):
-            return None
-        # Without `eof` it is cut off, or larger than a snapshot may be.
-        return data if unpacking.eof else None
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.zlib"
+def read_copy(private: Path, name: str) -> bytes | None:
+    """The copy of the snapshot `name`; None if it is missing or cannot be read."""
+    unpacking = zlib.decompressobj()
+    try:
+        data = unpacking.decompress(folders.read_file(private / f"{name}.zlib"), folders.MAX_FILE_BYTES)
+    except (FileNotFoundError, folders.FileRefused, zlib.error):
+        return None
+    # Without `eof` it is cut off, or larger than a snapshot may be.
+    return data if unpacking.eof else None
 
 
 @dataclass(slots=True)
@@ -210,9 +202,9 @@ def _without_collecting() -> Iterator[None]:
 class Snapshots:
     """The snapshots of `conversation_id` in `folder`, and the copies of them."""
 
-    def __init__(self, folder: Path, copies: Copies, conversation_id: str, *, at_once: bool = False) -> None:
+    def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
         self.paths = {name: folder / name for name in SNAPSHOTS}
-        self._copies = copies
+        self._private = folder / folders.PRIVATE
         self._conversation_id = conversation_id
         self._at_once = at_once
 
@@ -292,7 +284,7 @@ class Snapshots:
         """The memories that the journal builds on, by the copy; None where nothing tells them."""
         if known is None:
             return None
-        copy = self._copies.read(name)
+        copy = read_copy(self._private, name)
         if copy is not None and hash_of(copy) in known:
             with contextlib.suppress(ValueError):
                 return self._parsed(name, copy, edited=False, ours=True)

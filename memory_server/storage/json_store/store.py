@@ -21,7 +21,7 @@ from memory_server.core.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 from memory_server.storage.partition import folders
-from memory_server.storage.partition.folder_names import FolderNames
+from memory_server.storage.partition.folders import FolderNames
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
