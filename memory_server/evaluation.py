@@ -105,7 +105,6 @@ class Unit:
         return self.turns[-1].time_ms
 
     def holds(self, turn_ids: Collection[str]) -> bool:
-        """Whether one of its turns is among these."""
         return any(turn.id in turn_ids for turn in self.turns)
 
 
@@ -238,7 +237,6 @@ class Answer:
     spoke: bool
 
     def within(self, places: int) -> bool:
-        """Whether a right memory is among the first `places`."""
         return self.rank is not None and self.rank <= places
 
 
@@ -331,7 +329,6 @@ def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
 
 
 def grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
-    """The items by their key, in the order in which the keys come."""
     groups: dict[str, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

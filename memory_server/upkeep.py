@@ -37,8 +37,6 @@ def outdated_text(count: int) -> str:
 
 
 class Due(Protocol):
-    """Upkeep that knows when it is due."""
-
     def overdue(self) -> bool: ...
 
     async def run_if_due(self) -> int | None: ...
@@ -110,8 +108,6 @@ class Jobs:
         self._run: asyncio.Task[int | None] | None = None
 
     async def start(self) -> None:
-        """Begin the schedule."""
-
         def made() -> Any:
             from apscheduler.schedulers.asyncio import AsyncIOScheduler
 

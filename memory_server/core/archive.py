@@ -24,11 +24,9 @@ class Horizon:
     now_ms: int
 
     def passed(self, times: Iterable[int | None]) -> int:
-        """How many of the first of `times`, given in the order in which things happened, are no longer kept.
-
-        A clock can be wrong, the order cannot. So an unknown or future time is skipped; what happened before something
-        old is old too, and what happened after something kept is kept.
-        """
+        """How many of the first of `times`, given in the order in which things happened, are no longer kept. A clock
+        can be wrong, the order cannot. So an unknown or future time is skipped; what happened before something old is
+        old too, and what happened after something kept is kept."""
         count = 0
         for number, time_ms in enumerate(times, 1):
             if time_ms is None or time_ms > self.now_ms:

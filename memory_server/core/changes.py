@@ -123,15 +123,12 @@ def putting(memory: Memory, before: Memory | None) -> Change:
 
 
 def removing(memory: Memory, reason: ForgetReason) -> Change:
-    """The change that removes `memory`."""
     return Forgotten(memory, reason) if isinstance(memory, ShortTermMemory) else TriggerRemoved(memory, reason)
 
 
 def apply(state: ConversationState, changes: Iterable[Change]) -> None:
-    """Apply `changes` to `state`, in order and in place, at a cost of O(1) each.
-
-    A change to a memory that is gone does nothing: this happens when a journal is replayed over a newer snapshot.
-    """
+    """Apply `changes` to `state`, in order and in place, at a cost of O(1) each. A change to a memory that is gone does
+    nothing: this happens when a journal is replayed over a newer snapshot."""
     for change in changes:
         match change:
             case Added(memory) | Restored(memory):

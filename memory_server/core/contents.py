@@ -22,10 +22,8 @@ Mode = Literal["merge", "overwrite"]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one conversation holds at one moment. Ids and names are unique in it.
-
-    `left_out` names each memory that is too large to be stored, and why; it is not brought back.
-    """
+    """What one conversation holds at one moment. Ids and names are unique in it. `left_out` names each memory that is
+    too large to be stored, and why; it is not brought back."""
 
     conversation_id: str
     short_term: tuple[ShortTermMemory, ...] = ()
@@ -60,12 +58,9 @@ def contents_of(state: ConversationState) -> Contents:
 def restore_changes(
     state: ConversationState, contents: Contents, mode: Mode, archived: Collection[str] = ()
 ) -> tuple[list[Change], MergeCounts]:
-    """The changes that bring `contents` into `state`, and their counts.
-
-    `archived`: ids of memories in the archive; one that comes back leaves it. Memories are the same by id (short-term)
-    or name (long-term). Every change carries what it replaces, so that the whole can be undone; bringing the same
-    contents again changes nothing.
-    """
+    """The changes that bring `contents` into `state`, and their counts. `archived`: ids of memories in the archive; one
+    that comes back leaves it. Memories are the same by id (short-term) or name (long-term). Every change carries what
+    it replaces, so that the whole can be undone; bringing the same contents again changes nothing."""
     changes: list[Change] = []
     counts: Counter[str] = Counter()
     for brought, known in (

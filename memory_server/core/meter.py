@@ -61,8 +61,6 @@ _UNWATCHED: AbstractContextManager[None] = nullcontext()
 
 
 class Meter:
-    """The figures of one process."""
-
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._began = now()
@@ -101,7 +99,6 @@ class Meter:
         return _UNWATCHED if self.watcher is None else self.watcher.part(name, **numbers)
 
     def count(self, family: str, name: str, number: int = 1) -> None:
-        """Add `number` to a counter."""
         self._counters[family][name] += number
 
     def gauge(self, family: str, name: str, look: Callable[[], int]) -> None:

@@ -60,10 +60,8 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class Session:
     """One context of a model in which messages are said, such as a window of Claude Code or one run of a server.
-
     Messages of the session from `context_since_ms` on (milliseconds since 1970) are still in its context. None:
-    unknown, as for a server that runs for weeks.
-    """
+    unknown, as for a server that runs for weeks."""
 
     id: str
     context_since_ms: int | None = None
@@ -71,11 +69,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ShortTermMemory:
-    """A remembered stretch of conversation.
-
-    `words` and `weights` are parallel and hold the keywords, heaviest first: columns, because an object
-    per keyword costs three times the memory (10,000 memories of 23 keywords).
-    """
+    """A remembered stretch of conversation. `words` and `weights` are parallel and hold the keywords, heaviest first:
+    columns, because an object per keyword costs three times the memory (10,000 memories of 23 keywords)."""
 
     id: str
     time_ms: int
@@ -137,11 +132,9 @@ Memory = ShortTermMemory | LongTermMemory
 
 @dataclass(slots=True)
 class ConversationState:
-    """What a conversation holds after a number of commits (`version`).
-
-    Mutable so that a commit costs only what it changes. Only `changes.apply` writes memories to it, and only the
-    managers attach a follower; all other code only reads it, and never across an `await`.
-    """
+    """What a conversation holds after a number of commits (`version`). Mutable so that a commit costs only what it
+    changes. Only `changes.apply` writes memories to it, and only the managers attach a follower; all other code only
+    reads it, and never across an `await`."""
 
     conversation_id: str
     version: int = 0

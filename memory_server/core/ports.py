@@ -40,10 +40,8 @@ class ConversationStore(Protocol):
         """
 
     async def read(self, conversation_id: str) -> ConversationState:
-        """The state after all acknowledged commits, never half of one; does not lock other processes out.
-
-        The value is live: use it before the next `await`. An unknown conversation is an empty state.
-        """
+        """The state after all acknowledged commits, never half of one; does not lock other processes out. The value is
+        live: use it before the next `await`. An unknown conversation is an empty state."""
 
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE

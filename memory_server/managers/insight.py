@@ -26,12 +26,9 @@ KINDS = ("short_term", "long_term", "both")
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Why a memory came or not, and where it is kept.
-
-    `searched` is False if the search does not look there: then the explanation is that of a search of all
-    conversations. `archived`: its removal, if it was removed; then there is no explanation. `alike`: how many other
-    memories share words with the text that found this one.
-    """
+    """Why a memory came or not, and where it is kept. `searched` is False if the search does not look there: then the
+    explanation is that of a search of all conversations. `archived`: its removal, if it was removed; then there is no
+    explanation. `alike`: how many other memories share words with the text that found this one."""
 
     conversation_id: str
     memory: ShortTermMemory

@@ -79,11 +79,10 @@ class ShortTermSearch:
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
-
-        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings;
-        None: the scope of the settings. `session` is the one that asks. `names`, such as those of the participants,
-        are never cut; the names of the speakers are not cut either. Raises InvalidInput: there is no message, or no
-        such scope."""
+        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
+        the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
+        cut; the names of the speakers are not cut either. Raises InvalidInput: there is no message, or no such
+        scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
         found = await self._searched(query, scope, session)
         if not (reinforce and self._services.writable):
@@ -144,10 +143,9 @@ class ShortTermSearch:
         return self._decided(states, query, session)
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
-        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings.
-
-        A group of the settings counts for its members only; a conversation outside the group recalls itself. Raises
-        InvalidInput: the scope is not known."""
+        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A group of
+        the settings counts for its members only; a conversation outside the group recalls itself. Raises InvalidInput:
+        the scope is not known."""
         chosen = self._services.scope if scope is None else scope
         own = self.conversation_id
         patterns = {**self._services.groups, OWN: (), ALL: ("*",)}.get(chosen)

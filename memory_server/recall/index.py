@@ -80,11 +80,9 @@ class Labels:
         self._rows = array("i")
 
     def append(self, label: str | None) -> None:
-        """Add a row."""
         self._rows.append(self._numbers.setdefault(label, len(self._numbers)))
 
     def equal(self, label: str | None) -> Mask:
-        """True for the rows with this label."""
         found: Mask = np.frombuffer(self._rows, np.int32) == self._numbers.get(label, -1)
         return found
 
@@ -345,7 +343,6 @@ class Columns:
         return None
 
     def memories(self) -> Iterator[ShortTermMemory]:
-        """All of them, one conversation after the other."""
         for part in self._searched:
             yield from part.memories.values()
 

@@ -37,7 +37,6 @@ class Match:
     """Whether a word of the last message is shared that is not a function word."""
 
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
-        """The terms that the memory of `row` shares with the query."""
         found = self.occurrences
         places = np.flatnonzero(found.rows == row)
         pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
@@ -87,7 +86,6 @@ class Decision:
         )
 
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
-        """The memories of `rows` with their receipts."""
         return tuple(map(self._explained, rows))
 
     def _explained(self, row: int) -> Recalled:
@@ -264,10 +262,8 @@ def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParamet
 
 
 def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
-    """Weighted draws without replacement, each barring what lies within 10 minutes of it.
-
-    The order decides what a seed draws, so it must not depend on the order of the store.
-    """
+    """Weighted draws without replacement, each barring what lies within 10 minutes of it. The order decides what a seed
+    draws, so it must not depend on the order of the store."""
     if not len(weights) or not parameters.flashback_count:
         return []
     order, times = columns.oldest_first()

@@ -239,7 +239,6 @@ class _Choice:
         return True
 
     def lines(self) -> list[str]:
-        """What is shown of each text."""
         return [self._line(span) if number in self._begun else "" for number, span in enumerate(self.spans)]
 
     def _line(self, span: range) -> str:

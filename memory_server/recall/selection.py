@@ -224,7 +224,6 @@ def holds_on(
 
 
 def words_said(messages: Sequence[Message], wording: Wording, now_ms: int) -> frozenset[str]:
-    """The words of the messages without function words."""
     return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
 
 

@@ -75,13 +75,11 @@ class Home:
 
     @cached_property
     def backups(self) -> BackupFolder:
-        """Where the backups are kept."""
         from memory_server.storage.backups.files import BackupFolder
 
         return BackupFolder(self.place / folders.PRIVATE / "backups")
 
     def entries(self, *, durability: str, cache_mb: int) -> EntryStore:
-        """Where knowledge is kept. Touches no disk."""
         from memory_server.storage.entries.sqlite_store import SqliteStore
 
         given = self._parameters
@@ -139,7 +137,6 @@ class Home:
         return folders.find_folder(self._tenants, named(name, "tenant"))
 
     def tenants(self) -> list[Path]:
-        """The homes of all tenants."""
         return folders.subfolders(self._tenants)
 
     @property
@@ -147,7 +144,6 @@ class Home:
         return self.place / folders.PRIVATE / "tenants"
 
     def examine(self) -> list[Finding]:
-        """The findings about the home as a whole."""
         from memory_server.storage.json_store.examination import examine_folder
 
         now_ms = self._clock()
@@ -181,16 +177,12 @@ HOLDS_MS = 10_000
 
 
 class PauseNote:
-    """Whether the folder is paused."""
-
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / "paused.json"
 
     def read(self, now_ms: int) -> Pause | None:
-        """The pause at `now_ms`; None without a pause, or after its end.
-
-        A note that cannot be read is a pause: a broken file must not end a pause that somebody asked for.
-        """
+        """The pause at `now_ms`; None without a pause, or after its end. A note that cannot be read is a pause: a
+        broken file must not end a pause that somebody asked for."""
         try:
             until = codec.loads(folders.read_file(self._path))["until"]
             until_ms = None if until is None else codec.milliseconds(until)
@@ -261,11 +253,9 @@ class FolderLedger:
 
 
 class Answered:
-    """Which events a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice.
-
-    If two hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the
-    first one with an answer gives it.
-    """
+    """Which events a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice. If two
+    hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the first one
+    with an answer gives it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / "answered.json"

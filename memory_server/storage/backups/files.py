@@ -147,7 +147,6 @@ class BackupFileWriter:
             self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
-        """Write one conversation."""
         with _told(self._path.parent):
             self._gzip.writelines(record_lines.conversation_lines(contents))
         for place, more in enumerate((1, len(contents.short_term), len(contents.long_term))):
@@ -249,7 +248,6 @@ def _taken(name: str) -> InvalidInput:
 
 @contextlib.contextmanager
 def _told(folder: Path) -> Iterator[None]:
-    """An error of the system becomes a sentence."""
     try:
         yield
     except OSError as error:

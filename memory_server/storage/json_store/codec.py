@@ -298,7 +298,6 @@ def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) 
 
 
 def reason_of(error: NotARecord | RecursionError) -> str:
-    """Why a record cannot be read."""
     return str(error) if isinstance(error, NotARecord) else TOO_DEEP
 
 

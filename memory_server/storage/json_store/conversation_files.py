@@ -89,7 +89,6 @@ class ConversationFiles(Past):
     # --- reading, without the lock ---------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether there is anything of this conversation on disk."""
         return self._journal.exists() or self._snapshots.exist()
 
     def load(self) -> tuple[ConversationState, Position]:
@@ -193,7 +192,6 @@ class ConversationFiles(Past):
         return commit, position
 
     def snapshot_size(self, position: Position) -> int:
-        """Bytes of both snapshots."""
         return sum(mark[0] for mark in position.marks.values() if mark)
 
     def compact(self, state: ConversationState, position: Position, *, mend: bool = False) -> Position:

@@ -93,7 +93,6 @@ def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
 
 
 def line_of(fields: Mapping[str, Any]) -> bytes:
-    """A line of a journal or history."""
     return journal.frame(fields, codec.dumps(dict(fields)))
 
 
@@ -152,7 +151,6 @@ _NAMES = {made: name for name, (made, _) in TYPES.items()}
 
 
 def change_json(change: Change) -> codec.Json:
-    """The JSON form of a change, as one item of a journal line."""
     name = _NAMES[type(change)]
     values = (getattr(change, field) for field in change.__match_args__)
     keys = TYPES[name][1].items()

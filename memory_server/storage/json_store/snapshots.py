@@ -130,8 +130,6 @@ def read_copy(private: Path, name: str) -> bytes | None:
 
 @dataclass(slots=True)
 class Snapshot:
-    """What one snapshot holds."""
-
     base: list[Any]
     """What the journal builds on."""
     edited: list[Any] | None = None
@@ -209,7 +207,6 @@ class Snapshots:
         self._at_once = at_once
 
     def exist(self) -> bool:
-        """Whether there is one."""
         return any(path.exists() for path in self.paths.values())
 
     def contents(self) -> dict[str, bytes | None]:

@@ -191,7 +191,6 @@ def _of_kind(path: Path | str, kind: int) -> FileRefused:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it is there, waiting on Windows for other programs."""
     patiently(lambda: path.unlink(missing_ok=True))
 
 
@@ -337,12 +336,9 @@ class FolderNames:
         self._names = frozenset(names)
 
     def of(self, conversation_id: str) -> str:
-        """The name of the folder of `conversation_id`, which need not be there.
-
-        A folder that the Node original made for the id is its folder. A folder of ours stays the folder, even if the
-        Node original makes another beside it later. `work` gets a name with a hash where a `Work` is listed, which may
-        open as `work` too.
-        """
+        """The name of the folder of `conversation_id`, which need not be there. A folder that the Node original made
+        for the id is its folder. A folder of ours stays the folder, even if the Node original makes another beside it
+        later. `work` gets a name with a hash where a `Work` is listed, which may open as `work` too."""
         hashed = hashed_name(conversation_id)
         if hashed in self._names:
             return hashed

@@ -88,7 +88,6 @@ def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
 
 
 def header_line(header: Header) -> bytes:
-    """The first line of a journal file."""
     return frame({"format": header.format} | asdict(header))
 
 
