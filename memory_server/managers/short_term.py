@@ -105,8 +105,13 @@ class ShortTermManager(ShortTermSearch):
         Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `turn` identifies the turn:
         the same messages of the same turn are stored once, and so are equal messages within ten minutes. `session` is
         where they were said: a search of another session finds the memory at once, a search of the same or of an
-        unknown session finds it after 20 minutes. Raises MemoryPaused; NothingToKeep: all of it is private;
-        InvalidInput: there is no message with text, a time is not valid, or something is too large."""
+        unknown session finds it after 20 minutes.
+
+        Raises:
+            MemoryPaused: the memory is paused.
+            NothingToKeep: all of it is private.
+            InvalidInput: there is no message with text, a time is not valid, or something is too large.
+        """
         self._services.refuse_while_paused()
         said = as_said(messages)
         messages = tuple(map(storable, to_keep(said)))

@@ -80,6 +80,7 @@ class Home:
         return BackupFolder(self.place / folders.PRIVATE / "backups")
 
     def entries(self, *, durability: str, cache_mb: int) -> EntryStore:
+        """Where knowledge is kept. Touches no disk."""
         from memory_server.storage.entries.sqlite_store import SqliteStore
 
         given = self._parameters
