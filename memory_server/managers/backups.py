@@ -51,9 +51,7 @@ class Backups:
     """Makes backups of what `around.store` holds and keeps them on `shelf`."""
 
     def __init__(self, around: Services, shelf: BackupFolder, knowledge: Knowledge | None = None) -> None:
-        self._knowledge = knowledge
-        self._services = around
-        self._shelf = shelf
+        self._services, self._shelf, self._knowledge = around, shelf, knowledge
 
     async def make(
         self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None

@@ -73,9 +73,10 @@ async def recollect(
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
         for _ in range(_STEPS_TO_START if shelved else 0):
             await asyncio.sleep(0)
-        found = await conversation.short_term.search(
-            messages, session=session, names=_names(participants or {}), reinforce=reinforce, by=by
-        )
+        # Participants are texts, or objects with the field `name`.
+        named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
+        names = [name for name in named if isinstance(name, str)]
+        found = await conversation.short_term.search(messages, session=session, names=names, reinforce=reinforce, by=by)
         activation, trouble = await triggers
     finally:
         triggers.cancel()
@@ -87,12 +88,6 @@ async def recollect(
         count = counted(late, "trigger")
         trouble = f"{count} did not run, because the time was over; search_long_term_memories names those."
     return Recollection(found, activation, trouble)
-
-
-def _names(participants: Mapping[str, Any]) -> list[str]:
-    """The names of the participants: texts, and the field `name` of objects."""
-    named = (one.get("name") if isinstance(one, Mapping) else one for one in participants.values())
-    return [name for name in named if isinstance(name, str)]
 
 
 def recalled_block(context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:

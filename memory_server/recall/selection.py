@@ -291,7 +291,7 @@ FADING = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CleanupPlan:
     """The memories to forget, in this order, each with its reason; `due` more are for later runs."""
 
     forgotten: tuple[Forgotten, ...] = ()
@@ -300,14 +300,14 @@ class Plan:
 
 def plan_cleanup(
     memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
-) -> Plan:
+) -> CleanupPlan:
     """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
     too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
     that does not matter), then those worth least, then the oldest."""
     keep = parameters.retention
     excess = len(memories) - keep.always_kept
     if excess <= 0:
-        return Plan()
+        return CleanupPlan()
     failing: list[tuple[tuple[bool, float, int, str], ForgetReason, ShortTermMemory]] = []
     for memory in memories:
         if memory.pinned:
@@ -320,7 +320,7 @@ def plan_cleanup(
     count = min(excess, len(failing))
     now = count if most is None else min(count, most)
     chosen = nsmallest(now, failing, key=lambda found: found[0])
-    return Plan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
+    return CleanupPlan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
 
 
 def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
