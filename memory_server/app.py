@@ -21,9 +21,8 @@ from memory_server.config import Settings, default_data_dir
 from memory_server.core.errors import MemoryClosed, MemoryServerError
 from memory_server.core.meter import Meter
 from memory_server.core.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Session
-from memory_server.core.pause import Pause
-from memory_server.managers.context import Context
-from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.core.private import Pause
+from memory_server.managers.context import Context, Conversation, Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import (
     DAY_MS,
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
     from mcp.server.lowlevel import Server
 
-    from memory_server.core.findings import Finding
+    from memory_server.core.phrases import Finding
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
-    from memory_server.upkeep.maintenance import Due, Maintenance
+    from memory_server.upkeep import Due, Maintenance
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +139,7 @@ class App:
             services,
             lambda: self.home.backups,
             self._health,
-            family=lambda: self.knowledge,
+            lambda: self.knowledge,
             unasked_chars=settings.notes.unasked_chars if unasked else 0,
             unasked_from=unasked,
         )
@@ -162,7 +161,7 @@ class App:
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        from memory_server.upkeep.maintenance import Maintenance
+        from memory_server.upkeep import Maintenance
 
         async def tidy_knowledge() -> None:
             await self.knowledge.clean_up(by="upkeep")
@@ -354,7 +353,7 @@ class App:
         """Run the daily upkeep of this app, or of `maintenance`, at its time, until it is cancelled."""
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
-        from memory_server.upkeep.maintenance import Jobs
+        from memory_server.upkeep import Jobs
 
         jobs = Jobs(maintenance or self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
         try:
@@ -371,7 +370,7 @@ class App:
             log.warning("could not look for outdated words: %s", error)
         else:
             if outdated:
-                from memory_server.upkeep.maintenance import outdated_text
+                from memory_server.upkeep import outdated_text
 
                 log.warning("%s", outdated_text(outdated))
         if self.settings.words.simplified and not can_simplify():

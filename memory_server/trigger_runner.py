@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memory_server.core.errors import TriggersUnavailable
-from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
+from memory_server.core.phrases import Finding
 from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from trigger_table import TableRunner
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.core.model import Message
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters

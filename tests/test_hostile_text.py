@@ -39,8 +39,8 @@ whole: Way = re.Pattern.fullmatch
 anywhere: Way = re.Pattern.findall
 
 EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
-    "memory_server.core.backups._NAME": (whole, "a", ("a", ".", "a.")),
-    "memory_server.core.backups._RESERVED": (whole, "con", (".", ".a")),
+    "memory_server.core.contents._NAME": (whole, "a", ("a", ".", "a.")),
+    "memory_server.core.contents._RESERVED": (whole, "con", (".", ".a")),
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
@@ -74,7 +74,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
     "memory_server.serving.http.door._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
-    "memory_server.storage.json_store.salvage._BETWEEN": (at_start, "", (" ", ",", ", ")),
+    "memory_server.storage.json_store.snapshots._BETWEEN": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
     "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),

@@ -39,7 +39,7 @@ from memory_server.interchange.incoming import (
     format_of_folder,
     with_keywords,
 )
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Conversation
 from memory_server.storage.partition import folders
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox

@@ -21,12 +21,12 @@ from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
+from memory_server.core.changes import change_id
 from memory_server.core.contents import MergeCounts
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted
-from memory_server.core.undo import change_id
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Conversation
 from memory_server.recall.relevance import age_of, age_text
 from memory_server.tools.archive import Step, step_of
 from sandbox.language import term, translated
@@ -156,8 +156,8 @@ async def search(app: App, flags: Namespace) -> None:
 
 
 async def explain(app: App, flags: Namespace) -> None:
-    """Explain the memory with an id that begins like this, or the one that shares most with these words, as a search of
-    its own conversation sees it."""
+    """Explain the memory with an id that begins like this, as a search of its own conversation sees it, or the one that
+    shares most with these words, as a search of all conversations does."""
     asked: dict[str, Any] = {"recentMessages": [{"role": "user", "content": text} for text in flags.ask]}
     asked |= {} if flags.scope is None else {"scope": flags.scope}
     sought = flags.memory
@@ -168,10 +168,8 @@ async def explain(app: App, flags: Namespace) -> None:
         asked |= {"memory_id": place[1], "conversation_id": place[0]}
     else:
         names = await chosen(app, flags)
-        if len(names) > 1 and (hit := await _nearest(app, sought)):
-            asked |= {"memory_id": hit["id"], "conversation_id": hit["conversation_id"]}
-        else:
-            asked |= {"text": sought} | ({"conversation_id": names[0]} if len(names) == 1 else {})
+        where = {"conversation_id": names[0]} if len(names) == 1 else {"scope": "all"} if names else {}
+        asked = {"text": sought} | where | asked
     console().print(escape((await called(app, "explain_recall", asked, flags.names)).text))
 
 
@@ -181,17 +179,6 @@ async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] 
         for entry in await app.conversation(name).archive.entries():
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id.startswith(begins):
                 return name, entry.memory.id
-    return None
-
-
-async def _nearest(app: App, words: str) -> dict[str, Any] | None:
-    """The memory of all conversations that shares most with the words, or else the removed memory that does."""
-    asked = {"query": words, "keywords": [words], "scope": "all", "memory_type": "short_term", "limit": 1}
-    for archived in (False, True):
-        found = (await called(app, "search_memories", asked | {"archived": archived})).structured["results"]
-        if found:
-            hit: dict[str, Any] = found[0]
-            return hit
     return None
 
 

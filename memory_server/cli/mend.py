@@ -26,17 +26,16 @@ from memory_server.core.archive import Archived
 from memory_server.core.changes import Edited
 from memory_server.core.contents import Mode
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.findings import Finding
 from memory_server.core.model import LAST_MS, ShortTermMemory
-from memory_server.core.pause import Pause
-from memory_server.core.phrases import counted
+from memory_server.core.phrases import Finding, counted
+from memory_server.core.private import Pause
 from memory_server.core.times import iso
 from memory_server.managers.archive import name_of
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Conversation
 from memory_server.tools.archive import REASONS, Step, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.trigger_runner import examine_sandbox
-from memory_server.upkeep.maintenance import outdated_text
+from memory_server.upkeep import outdated_text
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import term, translated

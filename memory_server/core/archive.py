@@ -24,11 +24,9 @@ class Horizon:
     now_ms: int
 
     def passed(self, times: Iterable[int | None]) -> int:
-        """How many of the first of `times`, given in the order in which things happened, are no longer kept.
-
-        A clock can be wrong, the order cannot. So an unknown or future time is skipped; what happened before something
-        old is old too, and what happened after something kept is kept.
-        """
+        """How many of the first of `times`, given in the order in which things happened, are no longer kept. A clock
+        can be wrong, the order cannot. So an unknown or future time is skipped; what happened before something old is
+        old too, and what happened after something kept is kept."""
         count = 0
         for number, time_ms in enumerate(times, 1):
             if time_ms is None or time_ms > self.now_ms:
@@ -51,12 +49,8 @@ class Archived:
 
 
 def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
-    """What was removed and has not come back, oldest removal first; one memory may have been removed several times.
-
-    Args:
-        newest_first: the commits of the conversation; no more of them are read than `newest` needs.
-        newest: how many of the last removals (None: all).
-    """
+    """What was removed and has not come back, oldest removal first; one memory may have been removed several times. Of
+    the commits `newest_first` no more are read than the `newest` last removals need (None: all)."""
     found: dict[tuple[Key, int], Archived] = {}
     back: defaultdict[Key, list[tuple[int, Memory | None]]] = defaultdict(list)
     """What came back, and in which version; None: every earlier removal of that key is taken back."""

@@ -1,16 +1,19 @@
-"""The contents of a conversation as one value, and the changes that bring them back.
+"""The contents of a conversation as one value, the changes that bring them back, and what a backup is: its name, facts.
 
 A restore and an import are the same decision, made before anything is written. Pure: without files, clock and formats.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from memory_server.core.changes import Change, CleanedUp, Restored, putting, removing
+from memory_server.core.errors import InvalidInput, StorageError
 from memory_server.core.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
 
 Mode = Literal["merge", "overwrite"]
@@ -19,10 +22,8 @@ Mode = Literal["merge", "overwrite"]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one conversation holds at one moment. Ids and names are unique in it.
-
-    `left_out` names each memory that is too large to be stored, and why; it is not brought back.
-    """
+    """What one conversation holds at one moment. Ids and names are unique in it. `left_out` names each memory that is
+    too large to be stored, and why; it is not brought back."""
 
     conversation_id: str
     short_term: tuple[ShortTermMemory, ...] = ()
@@ -57,12 +58,9 @@ def contents_of(state: ConversationState) -> Contents:
 def restore_changes(
     state: ConversationState, contents: Contents, mode: Mode, archived: Collection[str] = ()
 ) -> tuple[list[Change], MergeCounts]:
-    """The changes that bring `contents` into `state`, and their counts.
-
-    `archived`: ids of memories in the archive; one that comes back leaves it. Memories are the same by id (short-term)
-    or name (long-term). Every change carries what it replaces, so that the whole can be undone; bringing the same
-    contents again changes nothing.
-    """
+    """The changes that bring `contents` into `state`, and their counts. `archived`: ids of memories in the archive; one
+    that comes back leaves it. Memories are the same by id (short-term) or name (long-term). Every change carries what
+    it replaces, so that the whole can be undone; bringing the same contents again changes nothing."""
     changes: list[Change] = []
     counts: Counter[str] = Counter()
     for brought, known in (
@@ -93,3 +91,48 @@ def restore_changes(
 def _changed_ms(memory: Memory) -> int:
     updated_ms = memory.updated_ms if isinstance(memory, LongTermMemory) else None
     return memory.made_ms if updated_ms is None else max(memory.made_ms, updated_ms)
+
+
+# --- backups -------------------------------------------------------------------------------------------------
+
+MAX_NAME_BYTES = 120
+"""UTF-8 bytes of a backup's name: file systems take 255 for a file, with our ending and room to spare."""
+
+_NAME = re.compile(r"\w(?:[\w.-]*\w)?")
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+"""Device names that Windows does not let a file have, whatever follows their first dot."""
+
+
+class BackupNotFound(InvalidInput):
+    """There is no backup of that name."""
+
+
+class BackupBroken(StorageError):
+    """A backup is damaged, cut off or of a newer format; nothing of it was used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """The facts of one backup. `problem`: why it cannot be used, None where its first line can be read."""
+
+    name: str
+    created_ms: int
+    size_bytes: int
+    conversations: int = 0
+    short_term: int = 0
+    long_term: int = 0
+    problem: str | None = None
+
+
+def backup_name(text: str) -> str:
+    """`text` as the name of a backup, in NFC; never a path. Raises InvalidInput: it holds more than letters, digits,
+    `_`, `-` and single dots between them, or is too long."""
+    name = unicodedata.normalize("NFC", text)
+    if not _NAME.fullmatch(name) or ".." in name or _RESERVED.fullmatch(name):
+        raise InvalidInput(
+            f"`{text}` cannot be the name of a backup; use letters, digits, `_`, `-` and dots between them, such as "
+            "`before-move`, and not a path."
+        )
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise InvalidInput(f"The name of the backup is too long; use at most {MAX_NAME_BYTES} bytes.")
+    return name

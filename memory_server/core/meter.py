@@ -61,8 +61,6 @@ _UNWATCHED: AbstractContextManager[None] = nullcontext()
 
 
 class Meter:
-    """The figures of one process."""
-
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._began = now()
@@ -101,7 +99,6 @@ class Meter:
         return _UNWATCHED if self.watcher is None else self.watcher.part(name, **numbers)
 
     def count(self, family: str, name: str, number: int = 1) -> None:
-        """Add `number` to a counter."""
         self._counters[family][name] += number
 
     def gauge(self, family: str, name: str, look: Callable[[], int]) -> None:
@@ -119,10 +116,9 @@ class Meter:
 
     def figures(self) -> Mapping[str, Mapping[str, int]]:
         """Every counter and gauge, by family and name, sorted."""
-        families = sorted({*self._counters, *self._gauges})
         return {
-            family: dict(
-                sorted((self._counters[family] | {name: look() for name, look in self._gauges[family].items()}).items())
-            )
-            for family in families
+            family: {
+                name: self.number(family, name) for name in sorted({*self._counters[family], *self._gauges[family]})
+            }
+            for family in sorted({*self._counters, *self._gauges})
         }

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.nesting import DEEPEST, deeper, size
@@ -60,10 +60,8 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class Session:
     """One context of a model in which messages are said, such as a window of Claude Code or one run of a server.
-
     Messages of the session from `context_since_ms` on (milliseconds since 1970) are still in its context. None:
-    unknown, as for a server that runs for weeks.
-    """
+    unknown, as for a server that runs for weeks."""
 
     id: str
     context_since_ms: int | None = None
@@ -71,11 +69,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ShortTermMemory:
-    """A remembered stretch of conversation.
-
-    `words` and `weights` are parallel and hold the keywords, heaviest first: columns, because an object
-    per keyword costs three times the memory (10,000 memories of 23 keywords).
-    """
+    """A remembered stretch of conversation. `words` and `weights` are parallel and hold the keywords, heaviest first:
+    columns, because an object per keyword costs three times the memory (10,000 memories of 23 keywords)."""
 
     id: str
     time_ms: int
@@ -135,27 +130,20 @@ class LongTermMemory:
 Memory = ShortTermMemory | LongTermMemory
 
 
-class Follower(Protocol):
-    """Receives every `changes.Change` after it was applied."""
-
-    def follow(self, change: Any, /) -> None: ...
-
-
 @dataclass(slots=True)
 class ConversationState:
-    """What a conversation holds after a number of commits (`version`).
-
-    Mutable so that a commit costs only what it changes. Only `changes.apply` writes memories to it, and only the
-    managers attach a follower; all other code only reads it, and never across an `await`.
-    """
+    """What a conversation holds after a number of commits (`version`). Mutable so that a commit costs only what it
+    changes. Only `changes.apply` writes memories to it, and only the managers attach a follower; all other code only
+    reads it, and never across an `await`."""
 
     conversation_id: str
     version: int = 0
     short_term: dict[str, ShortTermMemory] = field(default_factory=dict)
     long_term: dict[str, LongTermMemory] = field(default_factory=dict)
     last_cleanup_ms: int | None = None
-    follower: Follower | None = field(default=None, compare=False, repr=False)
-    """What is derived from the state and keeps in step with it, such as an index."""
+    follower: Any = field(default=None, compare=False, repr=False)
+    """What is derived from the state and keeps in step with it, such as an index: its `follow` receives every
+    `changes.Change` after it was applied. None: there is nothing."""
 
     def like(self, memory: Memory) -> Mapping[str, Memory]:
         """The memories of the same kind, by id or name."""

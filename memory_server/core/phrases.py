@@ -1,8 +1,10 @@
-"""Parts of the sentences that people and models read: counts, quoted text, and lists of conversations."""
+"""The sentences that people and models read: counts, quoted text, lists of conversations, findings of examinations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -25,3 +27,16 @@ def unreadable(conversations: Mapping[str, object]) -> str:
     """What to do about conversations that could not be read while others were, given with the broken file of each."""
     named = ", ".join(f"{name} ({file})" if file else name for name, file in conversations.items())
     return f"These conversations could not be read: {named}; `memory-server doctor` says why."
+
+
+Grade = Literal["ok", "note", "warning", "error"]
+"""`note`: good to know. `warning`: worth a change, nothing is lost. `error`: something cannot be used as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`about`: a conversation, `folder`, `disk`, … `what`: the sentence, with what to do unless it is `ok`."""
+
+    grade: Grade
+    about: str
+    what: str

@@ -1,8 +1,7 @@
 """What the managers need from outside: a store of conversations and a runner of triggers.
 
-Each port has at least two implementations that ship: `storage/memory.py` and
-`json_store/store.py` under one contract suite; `sandbox.TriggerSandbox` and the tests' table of verdicts.
-The clock is not a port but an argument.
+`json_store/store.py` and the tests' store in memory pass one contract suite; `trigger_runner.py` and the tests' table
+of verdicts run triggers. The clock is not a port but an argument.
 """
 
 from __future__ import annotations
@@ -41,10 +40,8 @@ class ConversationStore(Protocol):
         """
 
     async def read(self, conversation_id: str) -> ConversationState:
-        """The state after all acknowledged commits, never half of one; does not lock other processes out.
-
-        The value is live: use it before the next `await`. An unknown conversation is an empty state.
-        """
+        """The state after all acknowledged commits, never half of one; does not lock other processes out. The value is
+        live: use it before the next `await`. An unknown conversation is an empty state."""
 
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE

@@ -1,4 +1,4 @@
-"""Text that must not be stored: `<private>…</private>` in messages. Pure text, without memories.
+"""What must not be stored: `<private>…</private>` in messages, and anything during a pause. Pure.
 
 In doubt, text is private: an opening tag without an end hides all text after it, and a closing tag without a beginning,
 as in a message that was cut, hides all text before it.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import tzinfo
 
 from memory_server.core.model import Message
+from memory_server.core.times import local
 
 _TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
 
@@ -54,3 +56,17 @@ def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
             continue
         kept.append(message if content is message.content else replace(message, content=content))
     return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """While it lasts, nothing is stored and hooks do not recall. It ends at `until_ms` (milliseconds since 1970); None:
+    it lasts until somebody ends it."""
+
+    until_ms: int | None = None
+
+    def text(self, zone: tzinfo | None) -> str:
+        """How long it lasts and what ends it, as text for people in `zone` (None: the system's)."""
+        if self.until_ms is None:
+            return "paused until `memory-server resume`"
+        return f"paused until {local(self.until_ms, zone):%Y-%m-%d %H:%M}, or until `memory-server resume`"

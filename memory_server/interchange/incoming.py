@@ -58,8 +58,8 @@ class Incoming:
                     raise codec.NotARecord("it is not a JSON object")
                 if self.fits(place, read(row)):
                     good.append(row)
-            except codec.NotARecord as error:
-                self.skipped.append((place, str(error)))
+            except (codec.NotARecord, RecursionError) as error:
+                self.skipped.append((place, codec.reason_of(error)))
         return good
 
     def add(self, name: str, short: Rows, long: Rows, last_cleanup: Any) -> None:

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.findings import Finding
 from memory_server.core.model import without_surrogates
+from memory_server.core.phrases import Finding
 from memory_server.knowledge.entry import Change, Entry, Figures, Filter, Operation, Reason, Scope, Space, seq_of
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes import NOTES, Notes

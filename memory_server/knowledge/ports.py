@@ -9,8 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from memory_server.core.findings import Finding
 from memory_server.core.model import NOTHING
+from memory_server.core.phrases import Finding
 from memory_server.knowledge.entry import (
     EVERYTHING,
     Change,

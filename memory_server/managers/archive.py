@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from memory_server.core.archive import Archived
-from memory_server.core.changes import Change, Commit, Restored, TriggerSet
+from memory_server.core.changes import Change, Commit, Restored, change_id, putting, taking_back, version_of
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.core.ports import HISTORY_PAGE
-from memory_server.core.undo import change_id, taking_back, version_of
 from memory_server.managers.services import Done, Services
-from memory_server.recall.result import Recall
-from memory_server.recall.selection import select
+from memory_server.recall.selection import Recall, select
 from memory_server.recall.words import Query
 
 RECALLED = 500
@@ -73,12 +71,9 @@ class ArchiveManager:
         )
 
     async def undo(self, change: str, *, by: str = "api") -> Undone:
-        """Take back the change with the id `change`; later changes of other memories stay.
-
-        Raises:
-            InvalidInput: it is not a change of this conversation, is too old, was taken back already, or a long-term
-              memory of it was changed since; nothing was changed.
-        """
+        """Take back the change with the id `change`; later changes of other memories stay. Raises InvalidInput: it is
+        not a change of this conversation, is too old, was taken back already, or a long-term memory of it was changed
+        since; nothing was changed."""
         version = version_of(self.conversation_id, change)
         page = await self._services.store.history(self.conversation_id, before=version + 1, limit=1)
         if page and page[0].version < version:
@@ -107,14 +102,8 @@ class ArchiveManager:
     ) -> BroughtBack:
         """Bring memories back from the archive, with score and pin. They must meet every condition that is given: an id
         or name in `ids`, a text that matches `pattern`, a removal from `since_ms` to `until_ms` (milliseconds since
-        1970).
-
-        If a memory was removed several times, its last version comes back.
-
-        Raises:
-            InvalidInput: no condition was given, or an id is not in the archive; nothing was changed.
-            InvalidPattern: the pattern is not an expression; nothing was changed.
-        """
+        1970). If a memory was removed several times, its last version comes back. Raises InvalidInput: no condition was
+        given, or an id is not in the archive; InvalidPattern. Then nothing was changed."""
         if not ids and pattern is None and since_ms is None and until_ms is None:
             raise InvalidInput("Nothing says which memories to bring back; give ids, a pattern, or a time of removal.")
         chosen = [
@@ -139,7 +128,13 @@ class ArchiveManager:
             blocked: list[Archived] = []
             for entry in last.values():
                 (blocked if name_of(entry) in state.like(entry.memory) else free).append(entry)
-            return list(map(_return_of, free)), BroughtBack(tuple(free), tuple(blocked))
+            back = [
+                Restored(memory, entry.reason)
+                if isinstance(memory := entry.memory, ShortTermMemory)
+                else putting(memory, None)
+                for entry in free
+            ]
+            return back, BroughtBack(tuple(free), tuple(blocked))
 
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
@@ -147,8 +142,3 @@ class ArchiveManager:
 def name_of(entry: Archived) -> str:
     """The id of an archived short-term memory, the name of a long-term one."""
     return entry.memory.key
-
-
-def _return_of(entry: Archived) -> Change:
-    memory = entry.memory
-    return Restored(memory, entry.reason) if isinstance(memory, ShortTermMemory) else TriggerSet(memory, None)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from memory_server.core import times
 from memory_server.core.archive import archived_ids
-from memory_server.core.backups import Backup, BackupShelf, backup_name
 from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, MergeCounts, Mode, contents_of, restore_changes
+from memory_server.core.contents import Backup, Contents, MergeCounts, Mode, backup_name, contents_of, restore_changes
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
 from memory_server.managers.services import Done, Services
 
 if TYPE_CHECKING:
     from memory_server.knowledge.family import Knowledge
+    from memory_server.storage.backups.files import BackupFolder
 
 log = logging.getLogger(__name__)
 
@@ -50,22 +50,15 @@ class RestoredConversation(Done):
 class Backups:
     """Makes backups of what `around.store` holds and keeps them on `shelf`."""
 
-    def __init__(self, around: Services, shelf: BackupShelf, knowledge: Knowledge | None = None) -> None:
-        self._knowledge = knowledge
-        self._services = around
-        self._shelf = shelf
+    def __init__(self, around: Services, shelf: BackupFolder, knowledge: Knowledge | None = None) -> None:
+        self._services, self._shelf, self._knowledge = around, shelf, knowledge
 
     async def make(
         self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
     ) -> BackupMade:
-        """Back up every conversation, or `only` one. Without a name, its name is the time: `20260503-120000`.
-
-        `advance` is called after each conversation.
-
-        Raises:
-            InvalidInput: the name cannot be used or is taken, or there is nothing to back up.
-            StorageError: it could not be written; no part of it was kept.
-        """
+        """Back up every conversation, or `only` one, and call `advance` after each. Without a name, its name is the
+        time: `20260503-120000`. Raises InvalidInput: the name cannot be used or is taken, or there is nothing to back
+        up; StorageError: it could not be written; no part of it was kept."""
         now_ms = self._services.clock()
         chosen = await asyncio.to_thread(self._free_name, now_ms) if name is None else backup_name(name)
         ids = await self._services.store.conversations()
@@ -108,14 +101,9 @@ class Backups:
         advance: Callable[[], None] = lambda: None,
     ) -> list[RestoredConversation]:
         """Bring back the conversations of a backup, or `only` one; with `dry_run` only say what that would change.
-
-        Conversations that are not in the backup stay as they are. The backup is checked before anything changes.
-
-        Raises:
-            BackupNotFound, BackupBroken: no backup has that name, or it cannot be used; nothing was changed.
-            InvalidInput: it does not hold the conversation `only`. StorageError: a conversation could not be written;
-            the message says how many were restored before it.
-        """
+        Conversations that are not in the backup stay as they are. The backup is checked before anything changes. Raises
+        BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation `only`; StorageError: one could
+        not be written; the message says how many were restored before it."""
         wanted = None if only is None else conversation_id_of(only)
         opened = self._shelf.open(name)
         _, conversations = await asyncio.to_thread(opened.__enter__)

@@ -1,72 +1,149 @@
-"""Everything that a call may use, as one value made for each request: a server can give each caller its own."""
+"""The conversations of a store, and everything that a call may use, as one value made for each request: a server can
+give each caller its own."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.errors import StorageError
+from memory_server.core.model import (
+    DEFAULT_CONVERSATION,
+    ConversationState,
+    LongTermMemory,
+    ShortTermMemory,
+    conversation_id_of,
+)
 from memory_server.knowledge.callers import STDIO, Wire
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.services import Services
+from memory_server.managers.short_term import ShortTermManager
 from memory_server.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
-from memory_server.recall.result import Recall
+from memory_server.recall.selection import Recall
 
 if TYPE_CHECKING:
-    from memory_server.core.backups import BackupShelf
-    from memory_server.core.findings import Finding
+    from memory_server.core.phrases import Finding
     from memory_server.knowledge.family import Knowledge
+    from memory_server.managers.archive import ArchiveManager
     from memory_server.managers.backups import Backups
+    from memory_server.managers.insight import InsightManager
+    from memory_server.storage.backups.files import BackupFolder
+
+log = logging.getLogger(__name__)
+
+
+class Conversation:
+    """The managers of one conversation. Each of their methods may raise `StorageError`: then nothing was changed. Those
+    that most processes do not use are made, and imported, at first use."""
+
+    def __init__(self, name: str, services: Services, shelf: str | None) -> None:
+        self.id = name
+        self.short_term = ShortTermManager(name, services)
+        self.long_term = LongTermManager(name, services, shelf)
+        self._services = services
+
+    @cached_property
+    def archive(self) -> ArchiveManager:
+        """Its past."""
+        from memory_server.managers.archive import ArchiveManager
+
+        return ArchiveManager(self.id, self._services)
+
+    @cached_property
+    def insight(self) -> InsightManager:
+        """Why memories come, and what they are like."""
+        from memory_server.managers.insight import InsightManager
+
+        return InsightManager(self.id, self._services, self.short_term)
+
+
+class Conversations:
+    """All conversations of the store. `usual` is the conversation of calls that name none; all conversations see
+    `shelf`."""
+
+    def __init__(
+        self, services: Services, *, usual: str = DEFAULT_CONVERSATION, shelf: str | None = DEFAULT_CONVERSATION
+    ) -> None:
+        self._services = services
+        self._usual = conversation_id_of(usual)
+        self._shelf = shelf
+        self._known: dict[str, Conversation] = {}
+
+    def get(self, conversation_id: str | None = None) -> Conversation:
+        """The conversation called `conversation_id`, or the usual one; it need not exist yet. Raises InvalidInput:
+        the id cannot be used."""
+        name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
+        if name not in self._known:
+            self._known[name] = Conversation(name, self._services, self._shelf)
+        return self._known[name]
+
+    def view(self, usual: str) -> Self:
+        """The same managers with another usual conversation. Raises InvalidInput: the id cannot be used."""
+        view = copy(self)
+        view._usual = conversation_id_of(usual)
+        return view
+
+    async def ids(self) -> list[str]:
+        """The ids of all conversations that hold or held something, sorted."""
+        return await self._services.store.conversations()
+
+    async def version(self, conversation_id: str) -> int:
+        """How many changes the conversation has had, also by other processes; 0 if it does not exist."""
+        return (await self._services.store.read(conversation_id_of(conversation_id))).version
+
+    async def outdated(self) -> int:
+        """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
+        return sum([await self.get(state.conversation_id).short_term.outdated() async for state in self._readable()])
+
+    async def most_frequent(self) -> str | None:
+        """The conversation with the most short-term memories, the first by name among equals; None if there is none.
+        Reads every conversation; unreadable ones are skipped."""
+        counts = {state.conversation_id: len(state.short_term) async for state in self._readable()}
+        best = max(counts, key=counts.__getitem__, default=None)
+        return best if best is not None and counts[best] else None
+
+    async def _readable(self) -> AsyncIterator[ConversationState]:
+        for name in await self.ids():
+            try:
+                state = await self._services.store.read(name)
+            except StorageError as error:
+                log.warning("a conversation was passed over: %s", error)
+            else:
+                yield state
 
 
 @dataclass(frozen=True)
 class Context:
-    """`conversations` and the `services` that they share. `shelf` opens the place of their backups, and `examination`
-    looks at the place of the memories; None if the memories are not kept in a folder. `caller` names the caller; None
-    if there is only one. `family` gives the knowledge; of its toolsets
-    `unasked_from` at most `unasked_chars` characters come to each turn. `wire`: how the call came."""
+    """`conversations` and the `services` that they share. `shelf` opens the place of their backups, `examine` gives the
+    findings about the place of the memories, and `family` the knowledge; of its toolsets `unasked_from` at most
+    `unasked_chars` characters come to each turn. `caller` names the caller; None if there is only one. `wire`: how the
+    call came."""
 
     conversations: Conversations
     services: Services
-    shelf: Callable[[], BackupShelf] | None = None
-    examination: Callable[[], Awaitable[Sequence[Finding]]] | None = None
+    shelf: Callable[[], BackupFolder]
+    examine: Callable[[], Awaitable[Sequence[Finding]]]
+    family: Callable[[], Knowledge]
     caller: str | None = None
-    family: Callable[[], Knowledge] | None = None
     unasked_chars: int = 0
     unasked_from: frozenset[str] = frozenset()
     wire: Wire = STDIO
 
     @property
     def knowledge(self) -> Knowledge:
-        """Notes and other knowledge.
-
-        Raises:
-            InvalidInput: the memories are not kept in a folder.
-        """
-        if self.family is None:
-            raise InvalidInput("These memories are not kept in a folder, so they have no notes; use a data folder.")
+        """Notes and other knowledge."""
         return self.family()
 
     @cached_property
     def backups(self) -> Backups:
-        """The backups of all conversations. Raises InvalidInput: the memories are not kept in a folder."""
-        if self.shelf is None:
-            raise InvalidInput(
-                "These memories are not kept in a folder, so they have no backups; use a data folder for that."
-            )
+        """The backups of all conversations."""
         from memory_server.managers.backups import Backups
 
-        return Backups(self.services, self.shelf(), None if self.family is None else self.family())
-
-    async def examine(self) -> Sequence[Finding]:
-        """The findings about the place where the memories are kept. Raises InvalidInput: the memories are not kept
-        in a folder."""
-        if self.examination is None:
-            raise InvalidInput("These memories are not kept in a folder, so there is nothing to examine.")
-        return await self.examination()
+        return Backups(self.services, self.shelf(), self.family())
 
     def language(self, texts: Sequence[str]) -> Language:
         """The readers' language, or that of `texts` where it is not set."""

@@ -13,8 +13,7 @@ from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import Memory, Message, Session, ShortTermMemory
 from memory_server.managers.services import ALL, Services
 from memory_server.managers.short_term import ShortTermManager
-from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, filtered
-from memory_server.recall.overview import Overview, overview
+from memory_server.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
 from memory_server.recall.relevance import Receipt, receipts
 from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
@@ -27,12 +26,9 @@ KINDS = ("short_term", "long_term", "both")
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Why a memory came or not, and where it is kept.
-
-    `searched` is False if the search does not look there: then the explanation is that of a search of all
-    conversations. `archived`: its removal, if it was removed; then there is no explanation. `alike`: how many other
-    memories share words with the text that found this one.
-    """
+    """Why a memory came or not, and where it is kept. `searched` is False if the search does not look there: then the
+    explanation is that of a search of all conversations. `archived`: its removal, if it was removed; then there is no
+    explanation. `alike`: how many other memories share words with the text that found this one."""
 
     conversation_id: str
     memory: ShortTermMemory
@@ -62,12 +58,9 @@ class InsightManager:
         session: Session | None = None,
     ) -> Explained:
         """Why a search by the recent messages, made now in `session`, brings a memory or does not: the memory with
-        `memory_id`, or the one that shares most with the words of `text`.
-
-        Raises:
-            InvalidInput: both or neither was given, there is no message, or no such scope.
-            MemoryNotFound: no conversation has it, and the archive of this one does not have it.
-        """
+        `memory_id`, or the one that shares most with the words of `text`. Raises InvalidInput: both or neither was
+        given, there is no message, or no such scope; MemoryNotFound: no conversation has it, nor the archive of this
+        one."""
         if (memory_id is None) == (text is None):
             raise InvalidInput("One memory must be named; give either its memory_id, or text with some of its words.")
         query = await self._short_term.query_of(recent, role_weights=role_weights)
@@ -191,8 +184,11 @@ class InsightManager:
         shared, _, archived = max(of_gone, key=lambda item: item[:2], default=(0.0, 0, None))
         if archived is not None and shared > points:
             return archived, sharing
-        if kept is None:
-            kept = await asyncio.to_thread(_holding, text, memories)
+        sought = text.casefold().strip()
+        if kept is None and sought:
+            # The last memory whose text contains it, in upper or lower case.
+            holding = (memory.id for memory in reversed(memories) if sought in memory.text.casefold())
+            kept = await asyncio.to_thread(next, holding, None)
         if kept is None:
             raise MemoryNotFound(
                 f"No memory of {self.conversation_id} shares a word with that text; give more of its words, or its id."
@@ -211,9 +207,3 @@ class InsightManager:
         found = {word: sought.weight for word, sought in query.words.items()}
         usual = sum(found.values()) / len(found) if found else 1.0
         return found | {word: found.get(word, usual) for keyword in keywords if (word := keyword.strip())}
-
-
-def _holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:
-    """The id of the last memory whose text contains `text`, in upper or lower case."""
-    sought = text.casefold().strip()
-    return next((memory.id for memory in reversed(memories) if sought and sought in memory.text.casefold()), None)

@@ -9,26 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from memory_server.core.changes import Change, TriggerRemoved, TriggerSet
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError, TriggerRejected
-from memory_server.core.model import (
-    ConversationState,
-    LongTermMemory,
-    Message,
-    context_text,
-    without_surrogates,
-)
+from memory_server.core.model import ConversationState, LongTermMemory, Message, context_text, without_surrogates
 from memory_server.core.nesting import DEEPEST, deeper
 from memory_server.core.private import to_keep, without_private
 from memory_server.core.times import moment_of
 from memory_server.managers.services import Done, Services, refuse_excess
-from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.recalled_block import as_said
+from memory_server.recall.selection import Activation, Shelved, activate
 from sandbox import Problem
 
 if TYPE_CHECKING:
@@ -76,14 +69,9 @@ class LongTermManager:
         by: str = "api",
     ) -> TriggerStored:
         """Store a memory under `name`; an existing memory of that name is replaced and keeps its date of creation.
-
         `recent` are the messages that it comes from: they become its `created_context` if none is given, and the
-        trigger is tried on them.
-
-        Raises:
-            MemoryPaused: the memory is paused. TriggerRejected: the trigger cannot work; nothing was stored.
-            InvalidInput: the name or the prompt is empty, or something is too long.
-        """
+        trigger is tried on them. Raises MemoryPaused; TriggerRejected: the trigger cannot work; InvalidInput: the name
+        or the prompt is empty, or something is too long."""
         self._services.refuse_while_paused()
         name, prompt, trigger = without_surrogates(name), _public(prompt), without_surrogates(trigger)
         if not name.strip() or not prompt.strip():
@@ -114,13 +102,9 @@ class LongTermManager:
         recent: Sequence[Message] = (),
         by: str = "api",
     ) -> TriggerStored:
-        """Change the trigger, the prompt or both of the memory called `name`.
-
-        Raises:
-            MemoryPaused: the memory is paused. MemoryNotFound: no memory has that name.
-            TriggerRejected: the new trigger cannot work; nothing was changed.
-            InvalidInput: there is nothing to change, or something is too long.
-        """
+        """Change the trigger, the prompt or both of the memory called `name`. Raises MemoryPaused; MemoryNotFound: no
+        memory has that name; TriggerRejected: the new trigger cannot work; InvalidInput: there is nothing to change, or
+        something is too long."""
         self._services.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None:
             raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
@@ -199,7 +183,7 @@ class LongTermManager:
         verdicts = await self._services.runner.evaluate(
             [item.memory.trigger for item in shelved],
             self._context(messages, participants or {}),
-            now=self._now(),
+            now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
         )
         rng = Random(self._services.rng.getrandbits(64))
@@ -224,7 +208,7 @@ class LongTermManager:
         report = await self._services.runner.check(
             trigger,
             self._context(recent, {}) if recent else None,
-            now=self._now(),
+            now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
         )
         if report.errors:
@@ -238,14 +222,10 @@ class LongTermManager:
         return report.warnings
 
     def _context(self, messages: Sequence[Message], participants: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "messages": [_as_trigger_sees(message) for message in messages],
-            "conversation_id": self.conversation_id,
-            "participants": dict(participants),
-        }
-
-    def _now(self) -> datetime:
-        return moment_of(self._services.clock())
+        """What a trigger sees (docs/reference/trigger-api.md)."""
+        given = ({"role": m.role, "content": m.content, "timestamp": m.time_ms, "name": m.name} for m in messages)
+        seen = [{name: value for name, value in one.items() if value is not None} for one in given]
+        return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
 
     def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
         where = f"No long-term memory is called `{name}` in the conversation `{self.conversation_id}`"
@@ -259,12 +239,6 @@ class LongTermManager:
 
 def _shelved(state: ConversationState) -> list[Shelved]:
     return [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
-
-
-def _as_trigger_sees(message: Message) -> dict[str, Any]:
-    """A message in the shape of the trigger API (docs/reference/trigger-api.md)."""
-    seen = {"role": message.role, "content": message.content, "timestamp": message.time_ms, "name": message.name}
-    return {name: value for name, value in seen.items() if value is not None}
 
 
 def _public(text: str) -> str:

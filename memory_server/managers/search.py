@@ -18,7 +18,7 @@ from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, S
 from memory_server.core.model import ConversationState, Message, Session, ShortTermMemory
 from memory_server.managers.services import ALL, OWN, Services
 from memory_server.recall.recalled_block import as_said
-from memory_server.recall.result import HeldBack, Recall, reinforcements
+from memory_server.recall.selection import HeldBack, Recall, reinforcements
 from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 
@@ -79,11 +79,10 @@ class ShortTermSearch:
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
-
-        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings;
-        None: the scope of the settings. `session` is the one that asks. `names`, such as those of the participants,
-        are never cut; the names of the speakers are not cut either. Raises InvalidInput: there is no message, or no
-        such scope."""
+        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
+        the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
+        cut; the names of the speakers are not cut either. Raises InvalidInput: there is no message, or no such
+        scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
         found = await self._searched(query, scope, session)
         if not (reinforce and self._services.writable):
@@ -104,7 +103,7 @@ class ShortTermSearch:
         shares rare words with them that the messages did not have. A hook calls this after the answer. `became`
         is the id of the memory that holds the answer, if it was stored already. Raises InvalidInput: there is no
         message."""
-        from memory_server.recall.result import used, words_said
+        from memory_server.recall.selection import used, words_said
 
         query = await self.query_of(recent)
         found = await self._searched(query, None, session)
@@ -138,20 +137,15 @@ class ShortTermSearch:
         )
 
     async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
-        """What a search would decide now; nothing is changed. Use it before the next `await`.
-
-        Raises:
-            InvalidInput: the scope is not known.
-            StorageError: the scope is only this conversation, and it cannot be read.
-        """
+        """What a search would decide now; nothing is changed. Use it before the next `await`. Raises InvalidInput: the
+        scope is not known; StorageError: the scope is only this conversation, and it cannot be read."""
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
         return self._decided(states, query, session)
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
-        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings.
-
-        A group of the settings counts for its members only; a conversation outside the group recalls itself. Raises
-        InvalidInput: the scope is not known."""
+        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A group of
+        the settings counts for its members only; a conversation outside the group recalls itself. Raises InvalidInput:
+        the scope is not known."""
         chosen = self._services.scope if scope is None else scope
         own = self.conversation_id
         patterns = {**self._services.groups, OWN: (), ALL: ("*",)}.get(chosen)
@@ -177,11 +171,8 @@ class ShortTermSearch:
             return Found(NOTHING_SEARCHED, unread=unread)
         decision = self._decided(states, query, session)
         wording = self._services.parameters.wording
-
-        def signature_of(conversation_id: str | None) -> str:
-            return wording.within(conversation_id or self.conversation_id).enrichment.signature
-
-        return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(signature_of))
+        forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
+        return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(forms))
 
     async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], dict[str, Path | None]]:
         """The states with their indexes, and the ids of those that could not be read, with the file."""

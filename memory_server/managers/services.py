@@ -11,8 +11,8 @@ from typing import TypeVar
 from memory_server.core.errors import InvalidInput, InvalidPattern, MemoryPaused, QuotaReached
 from memory_server.core.meter import Meter
 from memory_server.core.model import Memory, Session, excess
-from memory_server.core.pause import Pause
 from memory_server.core.ports import ConversationStore, Decide, TriggerRunner
+from memory_server.core.private import Pause
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import Language
 from sandbox import PatternError

@@ -28,8 +28,8 @@ from memory_server.core.model import (
 from memory_server.core.private import to_keep
 from memory_server.managers.search import ShortTermSearch
 from memory_server.managers.services import Done, refuse_excess
-from memory_server.recall import retention
 from memory_server.recall.recalled_block import as_said
+from memory_server.recall.selection import plan_cleanup
 from nlp import ROLE_WEIGHTS
 
 AT_ONCE = 200
@@ -121,11 +121,15 @@ class ShortTermManager(ShortTermSearch):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
         now_ms = self._services.clock()
         last = messages[-1].time_ms
+        # Never from the seeded generator: two processes must not make the same id.
+        memory_id = secrets.token_hex(8)
+        if turn is not None:
+            parts = (turn, *(part for message in messages for part in (message.role, message.content)))
+            memory_id = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode()).hexdigest()[:16]
         said_in = (session or self._services.session) if self._services.parameters.recall.sessions else None
         other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
         unindexed = ShortTermMemory(
-            # Never from the seeded generator: two processes must not make the same id.
-            id=secrets.token_hex(8) if turn is None else _id_of_turn(turn, messages),
+            id=memory_id,
             time_ms=now_ms if last is None else last,
             text=context_text(messages),
             words=(),
@@ -173,7 +177,7 @@ class ShortTermManager(ShortTermSearch):
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
             most = parameters.retention.most_at_once
-            planned = retention.plan(state.short_term.values(), now_ms, parameters, most=most)
+            planned = plan_cleanup(state.short_term.values(), now_ms, parameters, most=most)
             gone = planned.forgotten
             changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
             return changes, Removed(gone, len(state.short_term) - len(gone), planned.due)
@@ -246,12 +250,6 @@ class ShortTermManager(ShortTermSearch):
         return tuple(sorted(state.short_term.values(), key=lambda memory: (memory.time_ms, memory.id)))
 
 
-def _id_of_turn(turn: str, messages: Sequence[Message]) -> str:
-    parts = (turn, *(part for message in messages for part in (message.role, message.content)))
-    digest = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode())
-    return digest.hexdigest()[:16]
-
-
 def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMemory) -> Edited | None:
     """The change to the memory as it is now; None if it is gone or its text was changed."""
     now = state.short_term.get(before.id)
@@ -269,13 +267,13 @@ def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_m
             abs(known.time_ms - memory.time_ms) < within_ms
             and known.conversation_id == memory.conversation_id
             and len(known.messages) == len(memory.messages)
-            and all(map(_says_the_same, known.messages, memory.messages))
+            # Names may be missing: a tool gets names that a transcript does not have.
+            and all(
+                one.role == other.role
+                and (one.name == other.name or None in (one.name, other.name))
+                and one.content.strip() == other.content.strip()
+                for one, other in zip(known.messages, memory.messages, strict=True)
+            )
         ):
             return known
     return None
-
-
-def _says_the_same(one: Message, other: Message) -> bool:
-    # Names may differ: a tool gets names that a transcript does not have.
-    same_speaker = one.role == other.role and (one.name == other.name or None in (one.name, other.name))
-    return same_speaker and one.content.strip() == other.content.strip()

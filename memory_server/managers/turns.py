@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memory_server.core.errors import StorageError, TriggersUnavailable
-from memory_server.core.model import Message, Session
+from memory_server.core.model import Message, Session, ShortTermMemory
 from memory_server.core.phrases import counted, unreadable
-from memory_server.managers.context import Context
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Context, Conversation
 from memory_server.managers.search import Found
-from memory_server.recall.activation import Activation
+from memory_server.recall.prompt_lines import Language
 from memory_server.recall.recalled_block import FRAME_CHARS, as_said, marked
+from memory_server.recall.selection import Activation
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 1_200
 """Characters of a recalled block by default: a model pays for them in every turn."""
 BEGINNING_CHARS = 800
 """Characters of the text for a new session at most: it did not ask for it."""
+MOST_PINNED = 8
+"""Pinned memories that a new session is shown, the newest: more would leave too little room for each."""
+LAST_EXCHANGES = 2
+"""Exchanges that it is shown from the last session."""
+_HEADINGS: dict[Language, tuple[str, str]] = {
+    "zh": ("置顶的记忆：", "上次说到："),
+    "en": ("Pinned:", "Where you left off:"),
+}
+"""The headings of the pinned memories and of the last exchanges."""
 _STEPS_TO_START = 10
 """Turns of the event loop that starting a worker process takes, if one is needed."""
 
@@ -64,9 +73,10 @@ async def recollect(
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
         for _ in range(_STEPS_TO_START if shelved else 0):
             await asyncio.sleep(0)
-        found = await conversation.short_term.search(
-            messages, session=session, names=_names(participants or {}), reinforce=reinforce, by=by
-        )
+        # Participants are texts, or objects with the field `name`.
+        named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
+        names = [name for name in named if isinstance(name, str)]
+        found = await conversation.short_term.search(messages, session=session, names=names, reinforce=reinforce, by=by)
         activation, trouble = await triggers
     finally:
         triggers.cancel()
@@ -78,12 +88,6 @@ async def recollect(
         count = counted(late, "trigger")
         trouble = f"{count} did not run, because the time was over; search_long_term_memories names those."
     return Recollection(found, activation, trouble)
-
-
-def _names(participants: Mapping[str, Any]) -> list[str]:
-    """The names of the participants: texts, and the field `name` of objects."""
-    named = (one.get("name") if isinstance(one, Mapping) else one for one in participants.values())
-    return [name for name in named if isinstance(name, str)]
 
 
 def recalled_block(context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:
@@ -119,15 +123,12 @@ async def beginning_block(
     max_chars: int = MAX_CHARS,
 ) -> str:
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
-    another session of this conversation. Empty if there are none.
-    """
-    from memory_server.recall.sessions import HEADINGS, left_off
-
+    another session of this conversation. Empty if there are none."""
     pinned, last = left_off(
         await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
     )
     language = context.language([memory.text for memory in (*pinned, *last)])
-    parts = [part for part in zip(HEADINGS[language], (pinned, last), strict=True) if part[1]]
+    parts = [part for part in zip(_HEADINGS[language], (pinned, last), strict=True) if part[1]]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
         (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2)))
@@ -135,3 +136,19 @@ async def beginning_block(
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
     return marked(text) if text else ""
+
+
+def left_off(
+    memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
+) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
+    """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
+    ones and the last exchanges, both oldest first, without duplicates. `with_last` is False if the session continues
+    after a compaction: then it has its own summary."""
+    own = None if session is None else session.id
+    known = sorted(
+        (memory for memory in memories if memory.conversation_id == conversation_id),
+        key=lambda memory: (memory.time_ms, memory.id),
+    )
+    pinned = [memory for memory in known if memory.pinned]
+    others = [memory for memory in known if not memory.pinned and (memory.session is None or memory.session != own)]
+    return pinned[-MOST_PINNED:], others[-LAST_EXCHANGES:] if with_last else []

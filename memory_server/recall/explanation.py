@@ -13,10 +13,9 @@ from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.passages import CHARS, clipped, one_line
 from memory_server.recall.relevance import Receipt, age_text
-from memory_server.recall.result import Recalled
+from memory_server.recall.selection import Recalled
 
 _PREVIEW_CHARS = 40
-
 
 Kind = Literal["came", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"]
 """What became of a memory: it came; it is held back, because it was made minutes ago in the conversation of the search
@@ -101,7 +100,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         )
     missing = parameters.threshold - float(decision.relevance[row])
     if parameters.least_match:
-        missing = max(missing, decision.needed - decision.evidence(row))
+        missing = max(missing, decision.needed - float(decision.match.points[row] + decision.match.around[row]))
     if missing > 0.0:
         why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
         points = f"{missing:.1f} of the {decision.needed:.1f} points needed"
@@ -151,10 +150,7 @@ def _apart(decision: Decision, row: int, other: int) -> int:
 
 def _probability(weights: Floats, times: Integers, place: int, parameters: RecallParameters) -> float:
     """The probability that `place` is drawn: in the first draw, or in the second after each first draw that does not
-    bar it.
-
-    Later draws count like the second, which is nearly exact for a large pool.
-    """
+    bar it. Later draws count like the second, which is nearly exact for a large pool."""
     total = float(weights.sum())
     first = float(weights[place]) / total
     draws = parameters.flashback_count

@@ -49,7 +49,6 @@ class GramIndex:
         self._runs: list[Run] = []
 
     def fill(self, texts: Iterable[Sequence[GramText]]) -> None:
-        """Add the first rows, each with its texts."""
         of_rows, runs, row = iter(texts), [], 0
         while batch := list(islice(of_rows, _AT_ONCE)):
             runs.append(_run_of(batch, row))
@@ -57,7 +56,6 @@ class GramIndex:
         self._runs = [_joined(runs)] if runs else []
 
     def add(self, texts: Sequence[GramText], row: int) -> None:
-        """Add a row with its texts."""
         run = _run_of([texts], row)
         if not len(run.rows):
             return
@@ -136,7 +134,6 @@ def _key(gram: str) -> int:
 
 @cache
 def _kinds() -> npt.NDArray[np.uint8]:
-    """What each UTF-16 unit is."""
     kinds = np.full(0x10000, _NONE, np.uint8)
     for ranges, kind in ((SYLLABLES, _SYLLABLE), (HAN, _HAN)):
         for first, last in ranges:

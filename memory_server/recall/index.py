@@ -19,19 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from memory_server.core.changes import (
-    Added,
-    Change,
-    CleanedUp,
-    Edited,
-    Forgotten,
-    Pinned,
-    Reinforced,
-    Restored,
-    TriggerRemoved,
-    TriggerSet,
-    Unpinned,
-)
+from memory_server.core import changes
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.recall.gram_index import GramIndex
 from memory_server.recall.words import Wording
@@ -56,11 +44,9 @@ class Occurrences(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The memories by time, then id, without tombstones, in episodes that are numbered from 0.
-
-    `rows` are theirs in that order; None where they are all rows as they stand. `episode` has the number of each
-    in that order, `together` whether it is that of the next one, and `episode_of` the number of each row.
-    """
+    """The memories by time, then id, without tombstones, in episodes that are numbered from 0. `rows` are theirs in
+    that order; None where they are all rows as they stand. `episode` has the number of each in that order, `together`
+    whether it is that of the next one, and `episode_of` the number of each row."""
 
     rows: Integers | None
     episode: Integers
@@ -78,9 +64,10 @@ def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Time
 
 
 def index_of(state: ConversationState, wording: Wording | None = None) -> Index:
-    """The index of the short-term memories of `state`, which follows it; made here if it has none."""
+    """The index of the short-term memories of `state`, which follows it; made here if it has none, or if most of its
+    rows are tombstones."""
     index = state.follower
-    if not isinstance(index, Index) or index.overgrown():
+    if not isinstance(index, Index) or len(index.ids) - len(index) > max(len(index), MIN_TOMBSTONES):
         index = state.follower = Index(state.short_term.values(), wording)
     return index
 
@@ -93,11 +80,9 @@ class Labels:
         self._rows = array("i")
 
     def append(self, label: str | None) -> None:
-        """Add a row."""
         self._rows.append(self._numbers.setdefault(label, len(self._numbers)))
 
     def equal(self, label: str | None) -> Mask:
-        """True for the rows with this label."""
         found: Mask = np.frombuffer(self._rows, np.int32) == self._numbers.get(label, -1)
         return found
 
@@ -106,11 +91,8 @@ class Index:
     """The index of a conversation. A row is a memory: `ids[row]` names it, `rows[id]` is its row unless it is a
     tombstone. Rows are numbered by time, then id, where they are there from the beginning, and later in the order of
     adding. `wording` says whether pairs of characters are indexed too. `conversations`, `sessions` and `forms` say in
-    which conversation and session each memory was made, and with which options its words were found.
-
-    The methods return views or new arrays of one element per row, tombstones included; do not keep them after the next
-    change.
-    """
+    which conversation and session each memory was made, and with which options its words were found. The methods return
+    views or new arrays of one element per row, tombstones included; do not keep them after the next change."""
 
     def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: Wording | None = None) -> None:
         self.ids: list[str] = []
@@ -140,29 +122,27 @@ class Index:
         """Memories, without tombstones."""
         return len(self.rows)
 
-    def follow(self, change: Change) -> None:
+    def follow(self, change: changes.Change) -> None:
         """Do to the index what `changes.apply` does to the state."""
         match change:
-            case Added(memory) | Restored(memory):
+            case changes.Added(memory) | changes.Restored(memory):
                 self._remove(memory.id)
                 self._add(memory)
-            case Edited(memory):
+            case changes.Edited(memory):
                 if memory.id in self.rows:
                     self._remove(memory.id)
                     self._add(memory)
-            case Reinforced(id=memory_id, after=after):
+            case changes.Reinforced(id=memory_id, after=after):
                 if (row := self.rows.get(memory_id)) is not None:
                     self._scores[row] = after
-            case Forgotten(memory):
+            case changes.Forgotten(memory):
                 self._remove(memory.id)
-            case Pinned() | Unpinned() | TriggerSet() | TriggerRemoved() | CleanedUp():
+            case changes.Pinned() | changes.Unpinned() | changes.CleanedUp():
+                pass
+            case changes.TriggerSet() | changes.TriggerRemoved():
                 pass
             case _:
                 assert_never(change)
-
-    def overgrown(self) -> bool:
-        """Whether most rows are tombstones, so that the index should be made again."""
-        return len(self.ids) - len(self.rows) > max(len(self.rows), MIN_TOMBSTONES)
 
     @property
     def times(self) -> Integers:
@@ -335,10 +315,10 @@ class Columns:
             len(self.times),
         )
 
-    def of_other_form(self, signature_of: Callable[[str | None], str]) -> int:
-        """How many memories have words that were found with other options than those of their conversation."""
-        forms = ((part.index, signature_of(part.conversation_id)) for part in self._searched)
-        return sum(int(np.count_nonzero(index.alive() & ~index.forms.equal(form))) for index, form in forms)
+    def of_other_form(self, forms: Sequence[str]) -> int:
+        """How many memories have words that were found with other options than `forms`, those of each conversation."""
+        parts = zip((part.index for part in self._searched), forms, strict=True)
+        return sum(int(np.count_nonzero(index.alive() & ~index.forms.equal(form))) for index, form in parts)
 
     def oldest_first(self) -> tuple[Integers, Integers]:
         """The rows by time, then id, an order that does not depend on that of the store; and their times."""
@@ -363,7 +343,6 @@ class Columns:
         return None
 
     def memories(self) -> Iterator[ShortTermMemory]:
-        """All of them, one conversation after the other."""
         for part in self._searched:
             yield from part.memories.values()
 

@@ -16,8 +16,7 @@ from memory_server.core.model import Session
 from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
-from memory_server.recall.result import HeldBack, Recall, Recalled
-from memory_server.recall.sessions import holds_on
+from memory_server.recall.selection import HeldBack, Recall, Recalled, holds_on
 from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
@@ -38,7 +37,6 @@ class Match:
     """Whether a word of the last message is shared that is not a function word."""
 
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
-        """The terms that the memory of `row` shares with the query."""
         found = self.occurrences
         places = np.flatnonzero(found.rows == row)
         pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
@@ -56,7 +54,7 @@ class Decision:
     now_ms: int
     parameters: RecallParameters
     eligible: Mask
-    """Alive, and not held back by `sessions.py`."""
+    """Alive, and not held back by `hold_on`."""
     in_context: Mask
     """Held back because the asking session still has it in its context."""
     relevance: Floats
@@ -88,7 +86,6 @@ class Decision:
         )
 
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
-        """The memories of `rows` with their receipts."""
         return tuple(map(self._explained, rows))
 
     def _explained(self, row: int) -> Recalled:
@@ -97,10 +94,6 @@ class Decision:
         points = score_points(memory, self.parameters)
         receipt = Receipt(words, decay(age_ms, self.parameters), age_ms, points, around)
         return Recalled(memory, receipt, self.columns.kept_in(row))
-
-    def evidence(self, row: int) -> float:
-        """The points that the memory of `row` shares with the query, by itself and by its episode."""
-        return float(self.match.points[row] + self.match.around[row])
 
     @property
     def needed(self) -> float:
@@ -269,10 +262,8 @@ def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParamet
 
 
 def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
-    """Weighted draws without replacement, each barring what lies within 10 minutes of it.
-
-    The order decides what a seed draws, so it must not depend on the order of the store.
-    """
+    """Weighted draws without replacement, each barring what lies within 10 minutes of it. The order decides what a seed
+    draws, so it must not depend on the order of the store."""
     if not len(weights) or not parameters.flashback_count:
         return []
     order, times = columns.oldest_first()

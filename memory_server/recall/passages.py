@@ -84,11 +84,9 @@ class Chunk:
 def passages(
     texts: Sequence[str], heads: Sequence[int], match: Match, *, room: int, measure: Measure, spaced: bool
 ) -> list[str]:
-    """For each text of one memory the part to show, on one line; empty if the text is left out.
-
-    Together they have at most `room`, including `heads[n]`, the length of what stands before the line of text n. If
-    nothing matches, the beginnings are shown. An ellipsis marks what is left out; `spaced`: with blanks around it.
-    """
+    """For each text of one memory the part to show, on one line; empty if the text is left out. Together they have at
+    most `room`, including `heads[n]`, the length of what stands before the line of text n. If nothing matches, the
+    beginnings are shown. An ellipsis marks what is left out; `spaced`: with blanks around it."""
     choice = _Choice(texts, heads, room, measure, f" {ELLIPSIS} " if spaced else ELLIPSIS)
     seeds = _best(choice, _found(choice, match), room)
     if seeds:
@@ -97,7 +95,10 @@ def passages(
                 choice.add(asked)
         _grow(choice, [way for seed in seeds for way in ((seed, 1), (seed, -1))])
     else:
-        _grow(choice, [(first, 1) for first in _beginnings(choice)])
+        # Of each text the first chunk that is not code, or else its first chunk.
+        spans, chunks = filter(None, choice.spans), choice.chunks
+        firsts = [next((number for number in span if not chunks[number].code), span.start) for span in spans]
+        _grow(choice, [(first, 1) for first in firsts if choice.add(first)])
     return choice.lines()
 
 
@@ -142,13 +143,11 @@ def _between_characters(text: str, place: int) -> int:
     """The place, or one a little before it, that does not separate a character from its accents or the parts of an
     emoji."""
     for nearer in range(place, place - 16, -1):
-        if not _joined(text[nearer]) and text[nearer - 1] != "\u200d":
+        char = text[nearer]
+        joined = unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf") or "\U0001f3fb" <= char <= "\U0001f3ff"
+        if not joined and text[nearer - 1] != "\u200d":
             return nearer
     return place
-
-
-def _joined(char: str) -> bool:
-    return unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf") or "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
 def one_line(text: str) -> str:
@@ -240,7 +239,6 @@ class _Choice:
         return True
 
     def lines(self) -> list[str]:
-        """What is shown of each text."""
         return [self._line(span) if number in self._begun else "" for number, span in enumerate(self.spans)]
 
     def _line(self, span: range) -> str:
@@ -317,14 +315,6 @@ def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> l
             seeds.append(number)
             covered |= found[number].keys()
     return seeds
-
-
-def _beginnings(choice: _Choice) -> list[int]:
-    """Show the first chunk of each text that is not code, or else its first chunk, as far as there is room."""
-    firsts = (
-        next((number for number in span if not choice.chunks[number].code), span.start) for span in choice.spans if span
-    )
-    return [number for number in firsts if choice.add(number)]
 
 
 def _grow(choice: _Choice, ways: Sequence[tuple[int, Literal[1, -1]]]) -> None:

@@ -20,7 +20,7 @@ from typing import Literal
 from memory_server.core.model import LongTermMemory, Message, Role, ShortTermMemory
 from memory_server.core.times import local
 from memory_server.recall.passages import BYTES, CHARS, Measure, clipped, one_line, passages
-from memory_server.recall.result import Recall
+from memory_server.recall.selection import Recall
 from memory_server.recall.words import Query, Wording
 
 Language = Literal["zh", "en"]
@@ -81,21 +81,22 @@ def prompt_lines(
     wording: Wording | None = None,
 ) -> str:
     """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
-    empty where nothing came or fits.
-
-    First the long-term memories that were activated, in order, then what was recalled as top, next and flashback; what
-    came by chance says so. Then `memories` that no search brought: of those that are too long, the beginnings. The same
-    line comes once. `zone` is where the readers live (None: the system's zone), `language` that of ages, roles and
-    punctuation (None: that of the memories). `wording` is how memories and question became words (None: as in the Node
-    original).
-    """
+    empty where nothing came or fits. First the long-term memories that were activated, in order, then what was recalled
+    as top, next and flashback; what came by chance says so. Then `memories` that no search brought: of those that are
+    too long, the beginnings. The same line comes once. `zone` is where the readers live (None: the system's zone),
+    `language` that of ages, roles and punctuation (None: that of the memories). `wording` is how memories and question
+    became words (None: as in the Node original)."""
     wording = wording or Wording()
     recalled = [] if recall is None else [(item.memory, False) for item in (*recall.top, *recall.next)]
     recalled += [] if recall is None else [(item.memory, True) for item in recall.flashback]
     if language is None:
         short = (*(memory for memory, _ in recalled), *memories)
         language = language_of((*(memory.text for memory in short), *(memory.prompt for memory in long_term)))
-    blocks = [_Block([_long_term_line(memory, language)]) for memory in long_term]
+    blocks = []
+    for kept in long_term:
+        name = clipped(one_line(kept.name), _NAME_BYTES, BYTES)
+        head = f"【{name}】" if language == "zh" else f"[{name}] "
+        blocks.append(_Block([_Line(head, one_line(kept.prompt), kept.prompt, kept.created_ms)]))
     for memory, by_chance in recalled:
         lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
         words, query = wording.within(memory.conversation_id), Query() if recall is None else recall.query
@@ -140,12 +141,6 @@ def _ago(count: int, unit: str) -> str:
     if unit.isascii():
         return f"{count} {unit}{'' if count == 1 else 's'} ago"
     return f"{count} {unit}前"
-
-
-def _long_term_line(memory: LongTermMemory, language: Language) -> _Line:
-    name = clipped(one_line(memory.name), _NAME_BYTES, BYTES)
-    head = f"【{name}】" if language == "zh" else f"[{name}] "
-    return _Line(head, one_line(memory.prompt), memory.prompt, memory.created_ms)
 
 
 def _lines_of(

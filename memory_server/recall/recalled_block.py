@@ -137,21 +137,17 @@ def _around_blocks(text: str) -> list[str]:
         if mark["end"] is None:
             begin = mark.start()
             continue
-        start = _first_row(text, place, mark.start()) if begin is None else begin
+        start = mark.start() if begin is None else begin
+        # Without its beginning: the lines of a block that stand right before the end.
+        while begin is None and start > place and text[start - 1] == "\n":
+            row = max(place, text.rfind("\n", place, start - 1) + 1)
+            if _LAST_ROW.match(text, row, start) is None:
+                break
+            start = row
         if start < mark.start():
             parts.append(text[place:start])
             place, begin = mark.end(), None
     return [*parts, text[place:]]
-
-
-def _first_row(text: str, place: int, end: int) -> int:
-    """Where the lines of a block begin that stand right before `end`, not before `place`; `end` where none do."""
-    while end > place and text[end - 1] == "\n":
-        start = max(place, text.rfind("\n", place, end - 1) + 1)
-        if _LAST_ROW.match(text, start, end) is None:
-            break
-        end = start
-    return end
 
 
 def _around_results(text: str) -> list[str]:

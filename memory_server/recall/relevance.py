@@ -127,17 +127,10 @@ def receipts(
     factors = {key: rarity(count, len(memories)) if parameters.rarity else 1.0 for key, count in holders.items()}
     matched = [[(key, replace(word, factor=word.factor * factors[key])) for key, word in shared] for shared in found]
     ages = [age_of(memory.time_ms, now_ms) for memory in memories]
+    gains = _around(memories, matched, parameters)
     return [
-        Receipt(
-            tuple(word for _, word in words),
-            decay(age_ms, parameters),
-            age_ms,
-            score_points(memory, parameters),
-            gained,
-        )
-        for memory, age_ms, words, gained in zip(
-            memories, ages, matched, _around(memories, matched, parameters), strict=True
-        )
+        Receipt(tuple(w for _, w in words), decay(age, parameters), age, score_points(memory, parameters), gained)
+        for memory, age, words, gained in zip(memories, ages, matched, gains, strict=True)
     ]
 
 
@@ -186,8 +179,6 @@ def age_text(age_ms: int) -> str:
 
 _Key = tuple[bool, str]
 """Whether a term is a gram, and the term."""
-
-
 _Shared = Sequence[tuple[_Key, MatchedWord]]
 """The terms that a memory shares with the query."""
 

@@ -1,22 +1,86 @@
-"""Selection as docs/explanation/recall.md describes it, one memory at a time, for a process that asks once.
+"""The result of a search, and the rule of docs/explanation/recall.md that decides it, one memory at a time.
 
 `indexed_selection.py` gives the same result, and a test compares both. It needs numpy and an index, which cost 0.1 s
 and more before the first answer; this one costs 5 ms for 1,000 memories, each time.
+
+Below it: what is held back from a session, what an answer used, which long-term memories come, and what the clean-up
+forgets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from heapq import nsmallest
 from operator import attrgetter
 from random import Random
+from typing import TYPE_CHECKING, Literal
 
-from memory_server.core.model import Session, ShortTermMemory
-from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import Receipt, age_of, match_needed, receipts
-from memory_server.recall.result import HeldBack, Recall, Recalled
-from memory_server.recall.sessions import hold_on
+from memory_server.core.changes import ForgetReason, Forgotten, Reinforced
+from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
+from memory_server.recall.parameters import Parameters, RecallParameters
+from memory_server.recall.relevance import Receipt, age_of, decay, match_needed, receipts
 from memory_server.recall.words import Query, Wording
+from nlp.stems import says_little
+from sandbox import Failed, Fired, Verdict
+
+if TYPE_CHECKING:
+    from memory_server.recall.index import Columns, Integers, Mask
+
+Hold = Literal["in_context", "too_young"]
+RARE_SHARE, RARE_LEAST = 0.01, 2
+"""A word is rare if at most this share of the memories hold it, or at most this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that came to mind, and why. `kept_in` is the conversation that holds it; None: the searched one."""
+
+    memory: ShortTermMemory
+    receipt: Receipt
+    kept_in: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """How many memories a rule held back: `recent` and `in_context` by `hold_on`, irrelevant ones included, and
+    `adjacent`, which are relevant, by the 10-minute rule while there was still a free place."""
+
+    recent: int
+    adjacent: int
+    in_context: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The result of one search for `query` among `searched` memories."""
+
+    top: tuple[Recalled, ...]
+    next: tuple[Recalled, ...]
+    flashback: tuple[Recalled, ...]
+    held_back: HeldBack
+    searched: int
+    query: Query = field(default_factory=Query)
+
+    def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
+        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks 0."""
+        for tier, points in ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement)):
+            for recalled in tier:
+                yield recalled, points
+
+
+def reinforcements(
+    gains: Iterable[tuple[ShortTermMemory, float]], parameters: RecallParameters
+) -> tuple[Reinforced, ...]:
+    """The changes that give these memories their points, up to the ceiling. A score that cannot rise makes no change,
+    so that the search does not have to write."""
+    return tuple(
+        Reinforced(memory.id, memory.score, after)
+        for memory, points in gains
+        if (after := min(memory.score + points, parameters.score_ceiling)) > memory.score
+    )
 
 
 def select(
@@ -54,15 +118,14 @@ def select(
             chosen.append(memory)
         else:
             adjacent += 1
-    top, following = chosen[: parameters.top_count], chosen[parameters.top_count :]
     drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters)
 
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
         return tuple(Recalled(memory, of_id[memory.id]) for memory in tier)
 
     return Recall(
-        top=explained(top),
-        next=explained(following),
+        top=explained(chosen[: parameters.top_count]),
+        next=explained(chosen[parameters.top_count :]),
         flashback=explained(drawn),
         held_back=HeldBack(len(everything) - len(eligible) - in_context, adjacent, in_context),
         searched=len(everything),
@@ -111,3 +174,156 @@ def _flashbacks(
             for other, weight in zip(pool, weights, strict=True)
         ]
     return drawn
+
+
+# --- what is held back: what the asking session may still see, because it stored it or it is only minutes old
+#
+# | the memory's session and the asking one | held back |
+# | --- | --- |
+# | both known, and not the same | never: the asking session has not seen it |
+# | the same, and it is known what it still has in its context | what is in the context, however old |
+# | the same, and that is not known; or one is unknown | of this conversation what is younger than 20 minutes |
+
+
+def hold_on(
+    memory: ShortTermMemory, *, conversation_id: str, session: Session | None, now_ms: int, parameters: RecallParameters
+) -> Hold | None:
+    """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
+    if session is not None and parameters.sessions and memory.session is not None:
+        if memory.session != session.id:
+            return None
+        if session.context_since_ms is not None:
+            return "in_context" if memory.time_ms >= session.context_since_ms else None
+    if memory.conversation_id != conversation_id:
+        return None
+    return "too_young" if age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms else None
+
+
+def holds_on(
+    columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
+) -> tuple[Mask, Mask]:
+    """The same for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
+    milliseconds, 0 for a time in the future."""
+    young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    if session is None or not parameters.sessions:
+        return young & False, young
+    same, unknown = columns.of_session(session.id), columns.of_session(None)
+    if session.context_since_ms is None:
+        return young & False, young & (same | unknown)
+    return same & (columns.times >= session.context_since_ms), young & unknown
+
+
+# --- what an answer used of it
+#
+# An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
+# memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
+# the memory misses some points. A memory credited by mistake would come more and more often, which is worse.
+#
+# Measured on the development part of LoCoMo (399 questions). With answers of one sentence, 40 % of the memories that
+# hold the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
+
+
+def words_said(messages: Sequence[Message], wording: Wording, now_ms: int) -> frozenset[str]:
+    return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
+
+
+def used(
+    recall: Recall, memories: Iterable[ShortTermMemory], *, asked: frozenset[str], answered: frozenset[str]
+) -> Recall:
+    """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
+    `answered` are the words of the question and of the answer."""
+    new = answered - asked
+    holders: Counter[str] = Counter()
+    count = 0
+    for memory in memories:
+        count += 1
+        if not new.isdisjoint(memory.words):
+            holders.update(new.intersection(memory.words))
+    rare = {word for word, held in holders.items() if held <= max(RARE_LEAST, RARE_SHARE * count)}
+
+    def kept(tier: Sequence[Recalled]) -> tuple[Recalled, ...]:
+        return tuple(recalled for recalled in tier if not rare.isdisjoint(recalled.memory.words))
+
+    return replace(recall, top=kept(recall.top), next=kept(recall.next), flashback=())
+
+
+# --- which long-term memories come, given the verdict on each trigger (docs/reference/trigger-api.md) ---------
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A long-term memory and the conversation it is kept in."""
+
+    conversation_id: str
+    memory: LongTermMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The answer of one search: what fired, what came by chance, what failed and how. `unread` are conversations whose
+    triggers could not be read, with the file."""
+
+    activated: tuple[Shelved, ...]
+    random: tuple[Shelved, ...]
+    failed: tuple[tuple[Shelved, Failed], ...]
+    searched: int
+    unread: Mapping[str, object] = field(default_factory=dict)
+
+
+def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:
+    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
+    judged = list(zip(shelved, verdicts, strict=True))
+    activated = tuple(item for item, verdict in judged if isinstance(verdict, Fired))
+    # A failing trigger is `false` for recall, so its memory may still come by chance.
+    quiet = [item for item, verdict in judged if not isinstance(verdict, Fired)]
+    failed = tuple((item, verdict) for item, verdict in judged if isinstance(verdict, Failed))
+    drawn = rng.sample(quiet, min(random_count, len(quiet)))
+    return Activation(activated, tuple(drawn), failed, len(shelved))
+
+
+# --- what the clean-up forgets: decided before anything is removed, so that it can be shown first
+#
+# The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. Sources:
+# the Node original's code for its rule, docs/explanation/recall.md for ours.
+
+FADING = 15.0
+"""Points that an infinitely old memory has lost (the Node original)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """The memories to forget, in this order, each with its reason; `due` more are for later runs."""
+
+    forgotten: tuple[Forgotten, ...] = ()
+    due: int = 0
+
+
+def plan_cleanup(
+    memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
+) -> CleanupPlan:
+    """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
+    too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
+    that does not matter), then those worth least, then the oldest."""
+    keep = parameters.retention
+    excess = len(memories) - keep.always_kept
+    if excess <= 0:
+        return CleanupPlan()
+    failing: list[tuple[tuple[bool, float, int, str], ForgetReason, ShortTermMemory]] = []
+    for memory in memories:
+        if memory.pinned:
+            continue
+        left = worth(memory, now_ms, parameters.recall)
+        too_old = now_ms - memory.time_ms > keep.max_age_ms
+        if too_old or left < keep.min_relevance:
+            place = keep.recalled_last and memory.score > 0, left, memory.time_ms, memory.id
+            failing.append((place, "too_old" if too_old else "faded", memory))
+    count = min(excess, len(failing))
+    now = count if most is None else min(count, most)
+    chosen = nsmallest(now, failing, key=lambda found: found[0])
+    return CleanupPlan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
+
+
+def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """How little a memory has faded: its score minus the decay of the Node original, also if searches use another
+    decay."""
+    return memory.score - decay(age_of(memory.time_ms, now_ms), replace(parameters, decay_ceiling=FADING))

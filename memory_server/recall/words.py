@@ -61,7 +61,6 @@ class Wording:
 
     @property
     def grams(self) -> bool:
-        """Whether pairs of characters count beside words."""
         return self.emphasis.pairs > 0.0
 
     def within(self, conversation_id: str) -> Wording:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, Message, without_surrogates
 from memory_server.core.phrases import shown
-from memory_server.managers.context import Context
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Context, Conversation
 from memory_server.managers.turns import recalled_block, recollect
 from memory_server.recall.passages import one_line
 from memory_server.recall.prompt_lines import Language

@@ -18,7 +18,7 @@ from memory_server.core.errors import ResourceNotFound
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import shown
 from memory_server.core.times import iso, iso_or_none
-from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.context import Conversation, Conversations
 from memory_server.recall.recalled_block import UNSEEN
 from memory_server.serving.texts import text
 from memory_server.version import __version__

@@ -1,1 +1,1 @@
-"""Where conversations are kept: in memory (`memory.py`) or as JSON files (`json_store/`)."""
+"""Where memories are kept: conversations as JSON files, knowledge in SQLite and in Markdown files, and backups."""

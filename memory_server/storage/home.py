@@ -1,11 +1,15 @@
 """A home of memories, named by a URL: the conversations, the backups and the notes that are kept there.
 
-Only `storage/` knows that it is a folder of this machine. Another kind of home would begin here.
+Only `storage/` knows that it is a folder of this machine. Another kind of home would begin here. The notes are about
+the whole folder, in `{data_dir}/.memory-server/`: whether it is paused, when upkeep last ran, and which events a hook
+has just answered. All processes see them at their next call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from datetime import tzinfo
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,19 +17,26 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.findings import Finding
+import portalocker
+
+from memory_server.core import times
+from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.core.meter import Meter
-from memory_server.storage.folder_notes import Answered, FolderLedger, PauseNote
+from memory_server.core.phrases import Finding
+from memory_server.core.private import Pause
+from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.partition import folders
 from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
-    from memory_server.core.backups import BackupShelf
     from memory_server.knowledge.ports import EntryFolder, EntryStore
-    from memory_server.storage.json_store.repair import Plan
+    from memory_server.storage.backups.files import BackupFolder
+    from memory_server.storage.json_store.examination import Plan
+
 __all__ = ["Home", "StoreParameters", "open_home"]
+
+log = logging.getLogger(__name__)
 
 
 def open_home(
@@ -47,10 +58,8 @@ def tokens_at(place: Path) -> Path:
 
 
 class Home:
-    """What is kept in the folder `place`. Examinations and repairs are blocking calls.
-
-    Backups, examinations and repairs are imported when they are used, because short commands do not need them.
-    """
+    """What is kept in the folder `place`. Examinations and repairs are blocking calls; they and backups are imported
+    when they are used, because short commands do not need them."""
 
     def __init__(
         self, place: Path, clock: Callable[[], int], parameters: StoreParameters | None, meter: Meter | None
@@ -65,8 +74,7 @@ class Home:
         self.answered = Answered(place)
 
     @cached_property
-    def backups(self) -> BackupShelf:
-        """Where the backups are kept."""
+    def backups(self) -> BackupFolder:
         from memory_server.storage.backups.files import BackupFolder
 
         return BackupFolder(self.place / folders.PRIVATE / "backups")
@@ -131,7 +139,6 @@ class Home:
         return folders.find_folder(self._tenants, named(name, "tenant"))
 
     def tenants(self) -> list[Path]:
-        """The homes of all tenants."""
         return folders.subfolders(self._tenants)
 
     @property
@@ -139,10 +146,10 @@ class Home:
         return self.place / folders.PRIVATE / "tenants"
 
     def examine(self) -> list[Finding]:
-        """The findings about the home as a whole."""
         from memory_server.storage.json_store.examination import examine_folder
 
-        return list(examine_folder(self.place, self._clock()))
+        now_ms = self._clock()
+        return list(examine_folder(self.place, now_ms, self.pause.read(now_ms), self.ledger.last_run_ms()))
 
     def examinations(self) -> list[Callable[[], list[Finding]]]:
         """A call for each conversation, which gives the findings about it."""
@@ -157,9 +164,122 @@ class Home:
     def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], Plan | None]]:
         """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
         broken, or if another conversation is `wanted`. A call raises `StorageError` if it mended nothing."""
-        from memory_server.storage.json_store.repair import repair
+        from memory_server.storage.json_store.examination import repair
 
         return [
             partial(repair, folder, self._clock(), wanted=wanted, dry_run=dry_run)
             for folder in folders.subfolders(self.place)
         ]
+
+
+# --- notes about the whole folder ---------------------------------------------------------------------------
+
+HOLDS_MS = 10_000
+"""How long an event counts as answered: longer than a hook runs, shorter than people take to ask the same again."""
+
+
+class PauseNote:
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / folders.PRIVATE / "paused.json"
+
+    def read(self, now_ms: int) -> Pause | None:
+        """The pause at `now_ms`; None without a pause, or after its end. A note that cannot be read is a pause: a
+        broken file must not end a pause that somebody asked for."""
+        try:
+            until = codec.loads(folders.read_file(self._path))["until"]
+            until_ms = None if until is None else codec.milliseconds(until)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            return Pause()
+        return None if until_ms is not None and until_ms <= now_ms else Pause(until_ms)
+
+    def write(self, pause: Pause) -> None:
+        """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
+        until = None if pause.until_ms is None else times.iso(pause.until_ms)
+        try:
+            folders.make_folder(self._path.parent)
+            folders.replace_file(self._path, codec.dumps({"until": until}) + b"\n")
+        except OSError as error:
+            raise self._unwritable(error, "the pause was not begun") from error
+
+    def remove(self) -> None:
+        """End the pause. Raises StorageUnwritable if it goes on."""
+        try:
+            folders.remove_file(self._path)
+            folders.sync_folder(self._path.parent)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise self._unwritable(error, "the pause goes on") from error
+
+    def _unwritable(self, error: OSError, so: str) -> StorageUnwritable:
+        return StorageUnwritable(f"{self._path} cannot be written: {error.strerror}; {so}.", self._path)
+
+
+class FolderLedger:
+    """When upkeep last ran, and the lock that lets one process run it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / folders.PRIVATE
+        self._note = self._folder / "upkeep.json"
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Whether this process may run upkeep; True for only one process at a time."""
+        try:
+            folders.make_folder(self._folder)
+            lock = folders.try_lock(self._folder / "upkeep.lock")
+        except OSError:
+            # A read-only data folder has no upkeep.
+            lock = None
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def last_run_ms(self) -> int | None:
+        """When upkeep last ended, in milliseconds since 1970; None: never."""
+        try:
+            return codec.milliseconds(codec.loads(folders.read_file(self._note))["lastRun"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def note_run(self, at_ms: int) -> None:
+        try:
+            folders.replace_file(self._note, codec.dumps({"lastRun": times.iso(at_ms)}) + b"\n")
+        except OSError as error:
+            # The clean-up is done; upkeep will only run again sooner.
+            log.warning("upkeep could not be noted: %s", error)
+
+
+class Answered:
+    """Which events a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice. If two
+    hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the first one
+    with an answer gives it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / folders.PRIVATE / "answered.json"
+
+    def claim(self, event: str, now_ms: int) -> bool:
+        """Whether `event` has not been answered yet; from now on it has."""
+        try:
+            folders.make_folder(self._path.parent)
+            with folders.open_file(self._path, "a+b") as file:
+                # Closing the file gives the lock back.
+                portalocker.lock(file.fileno(), portalocker.LockFlags.EXCLUSIVE)
+                file.seek(0)
+                lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
+                file.truncate(0)
+                file.write(codec.dumps({event: now_ms} | lately))
+                return event not in lately
+        except OSError:
+            return True  # rather twice than not at all
+
+
+def _read(data: bytes) -> dict[str, int]:
+    try:
+        return {name: at_ms for name, at_ms in codec.load_object(data).items() if isinstance(at_ms, int)}
+    except codec.NotARecord:
+        return {}

@@ -9,11 +9,19 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_server.core.archive import Archived
-from memory_server.core.changes import Change, CleanedUp, Pinned, Reinforced, TriggerRemoved, TriggerSet, Unpinned
+from memory_server.core.changes import (
+    Change,
+    CleanedUp,
+    Pinned,
+    Reinforced,
+    TriggerRemoved,
+    TriggerSet,
+    Unpinned,
+    change_id,
+)
 from memory_server.core.model import LongTermMemory, Memory
 from memory_server.core.phrases import counted
 from memory_server.core.times import iso
-from memory_server.core.undo import change_id
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging

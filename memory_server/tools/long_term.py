@@ -11,9 +11,9 @@ from memory_server.core.model import MAX_PROMPT_CHARS
 from memory_server.core.phrases import counted, unreadable
 from memory_server.core.times import iso
 from memory_server.managers.context import Context
-from memory_server.recall.activation import Activation
 from memory_server.recall.passages import one_line
 from memory_server.recall.recalled_block import harmless
+from memory_server.recall.selection import Activation
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, beginning, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text

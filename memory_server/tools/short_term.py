@@ -10,12 +10,11 @@ from pydantic import Field, PrivateAttr
 from memory_server.core.errors import StorageError
 from memory_server.core.phrases import counted, unreadable
 from memory_server.core.times import iso
-from memory_server.managers.context import Context
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.context import Context, Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
-from memory_server.recall.result import Recall, Recalled
+from memory_server.recall.selection import Recall, Recalled
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool

@@ -253,7 +253,7 @@ async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
     async def warm(self: App) -> None:
         done.append("warm")
 
-    monkeypatch.setattr("memory_server.upkeep.maintenance.Jobs", Recorded)
+    monkeypatch.setattr("memory_server.upkeep.Jobs", Recorded)
     monkeypatch.setattr(App, "warm", warm)
     app = App(Settings.model_validate({"data_dir": tmp_path, "timezone": "Asia/Shanghai", "upkeep": {"hour": 5}}))
     settling = asyncio.create_task(app._settle())

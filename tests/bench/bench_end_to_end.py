@@ -23,7 +23,7 @@ from typing import Any
 
 from memory_server.core.model import Message, ShortTermMemory, context_text
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.conversation_files import SHORT_TERM
+from memory_server.storage.json_store.snapshots import SHORT_TERM
 from nlp.lexicon.idf import idf_table
 
 DAY_MS = 86_400_000

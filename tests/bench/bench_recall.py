@@ -29,7 +29,7 @@ from memory_server.core.model import Message, ShortTermMemory
 from memory_server.recall import selection
 from memory_server.recall.index import Index, Searched
 from memory_server.recall.indexed_selection import decide
-from memory_server.recall.result import Recall
+from memory_server.recall.selection import Recall
 from memory_server.recall.words import Query
 
 NOW_MS = 1_781_928_000_000

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from memory_server import Message, Settings, open_memory
 from memory_server.app import enrichment
 from memory_server.cli.develop.demo import samples
-from memory_server.evaluation.dataset import load_dataset
+from memory_server.evaluation import load_dataset
 from nlp import enriched_keywords, extract_message_keywords
 
 GOAL_RATIO = 4.0

@@ -33,8 +33,7 @@ from memory_server.cli.develop.evaluate import MOST_BEFORE, SEED, changed
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import load
 from memory_server.core.errors import InvalidInput
-from memory_server.evaluation.asking import with_other_talk
-from memory_server.evaluation.dataset import Dataset, load_dataset, units_of
+from memory_server.evaluation import Dataset, load_dataset, units_of, with_other_talk
 from memory_server.recall.parameters import Parameters
 from memory_server.tools.base.shapes import counted
 

@@ -15,10 +15,9 @@ from sample_memories import NOW, memory
 from store_on_disk import commit, open_store, reopened
 
 from memory_server.core.changes import Added
-from memory_server.core.findings import Finding
+from memory_server.core.phrases import Finding
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.partition.folder_names import hash_in, hashed_name
-from memory_server.storage.partition.folders import subfolders
+from memory_server.storage.partition.folders import hash_in, hashed_name, subfolders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one encoding for file names")
 

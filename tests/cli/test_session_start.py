@@ -18,10 +18,9 @@ from sample_memories import DAY, memory
 
 from memory_server.cli.parser import main
 from memory_server.core.model import Session
-from memory_server.managers.turns import BEGINNING_CHARS
+from memory_server.managers.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
 from memory_server.recall.recalled_block import marked
-from memory_server.recall.sessions import LAST_EXCHANGES, MOST_PINNED, left_off
-from memory_server.storage.folder_notes import HOLDS_MS, Answered
+from memory_server.storage.home import HOLDS_MS, Answered
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T12:00:00Z"

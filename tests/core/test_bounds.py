@@ -16,9 +16,8 @@ from store_on_disk import commit, open_store, private, reopened
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.core.backups import BackupBroken
 from memory_server.core.changes import Added, TriggerSet
-from memory_server.core.contents import Contents
+from memory_server.core.contents import BackupBroken, Contents
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import (
     MAX_CONTENT_CHARS,
@@ -39,10 +38,10 @@ from memory_server.interchange import official, own
 from memory_server.interchange.incoming import format_of
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.folder_notes import FolderLedger
-from memory_server.storage.json_store import codec, quarantine, repair, snapshots
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
+from memory_server.storage.home import FolderLedger
+from memory_server.storage.json_store import codec, examination, past, snapshots
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
@@ -171,8 +170,8 @@ async def test_an_edit_by_hand_beyond_a_bound_is_set_aside_and_told_and_the_rest
         assert sorted(there)[-len(names) :] == names
         assert len(there) == len(names) + (size == most)
     assert why in caplog.text
-    assert [why in piece.reason for piece in quarantine.pieces(private(tmp_path, ""))] == [True]
-    assert len([*quarantine.broken_files(private(tmp_path, ""))]) == 1
+    assert [why in piece.reason for piece in past.pieces(private(tmp_path, ""))] == [True]
+    assert len([*past.broken_files(private(tmp_path, ""))]) == 1
 
 
 def _named(name: str, one: Memory) -> dict[str, str]:
@@ -183,10 +182,10 @@ async def test_a_repair_keeps_what_is_within_the_bounds(tmp_path: Path) -> None:
     (tmp_path / "chat").mkdir()
     held = [trigger("too long", source="1;" * MAX_TRIGGER_CHARS), trigger("fine")]
     (tmp_path / "chat" / LONG_TERM).write_bytes(codec.dump_array(map(codec.long_term_json, held)))
-    plan = repair.plan(tmp_path / "chat")
+    plan = examination.plan(tmp_path / "chat")
     assert plan is not None
     assert "its trigger is too long: 200,000 characters, and at most 100,000 are allowed" in plan.steps[0]
-    repair.carry_out(plan, tmp_path / "chat", NOW)
+    examination.repair(tmp_path / "chat", NOW)
     assert [*(await reopened(tmp_path)).long_term] == ["fine"]
 
 
@@ -199,7 +198,7 @@ async def test_what_a_version_with_other_bounds_stored_is_read_as_it_is(tmp_path
     state = await reopened(tmp_path)  # from the snapshots
     assert (state.long_term, state.short_term) == ({"long": long}, {"a": deep})
     assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade != "ok"] == []
-    assert repair.plan(tmp_path / "chat") is None
+    assert examination.plan(tmp_path / "chat") is None
 
 
 CALLS: dict[str, tuple[dict[str, Any], str]] = {
@@ -300,7 +299,7 @@ async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_
     await store.compact("chat")
     state = await reopened(tmp_path)
     assert [*(state.short_term if file == SHORT_TERM else state.long_term)] == [*taken, "later"]
-    told = [piece.reason for piece in quarantine.pieces(private(tmp_path, ""))]
+    told = [piece.reason for piece in past.pieces(private(tmp_path, ""))]
     assert len(told) == 2 - len(taken)
     async with App(Settings(data_dir=tmp_path)) as app:
         assert (await app.context.backups.make()).left_out == ()
@@ -342,7 +341,7 @@ async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversatio
     await store.compact("chat")
     assert [*(await reopened(tmp_path)).short_term][-2:] == ["b", "later"]
     list(examine(tmp_path, tmp_path / "chat", NOW))
-    repair.plan(tmp_path / "chat")
+    examination.plan(tmp_path / "chat")
 
 
 @pytest.mark.parametrize("file", ["journal.jsonl", "history.jsonl", "archive.jsonl", "set-aside.jsonl"])

@@ -17,19 +17,18 @@ from store_on_disk import commit, open_store
 from trigger_table import TableRunner
 
 from memory_server.core.archive import Archived
-from memory_server.core.backups import Backup
-from memory_server.core.changes import Added, CleanedUp, Forgotten, TriggerSet
+from memory_server.core.changes import Added, CleanedUp, Forgotten, TriggerSet, change_id
+from memory_server.core.contents import Backup
 from memory_server.core.errors import SnapshotBroken
-from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store import quarantine, repair
-from memory_server.storage.json_store.conversation_files import SHORT_TERM, SNAPSHOTS
+from memory_server.storage.json_store import examination, past
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition.folders import PRIVATE
 
@@ -65,8 +64,8 @@ class House:
             "archive": [(entry.memory, entry.reason, entry.version) for entry in archived],
             "history": [commit.version for commit in await self.store.history(CHAT)],
             "backups": [self._held(backup) for backup in self.shelf.listed()],
-            "set aside": [dict(piece.fields) for piece in quarantine.pieces(self.private)],
-            "broken": [(path.name, path.read_bytes()) for path, _ in quarantine.broken_files(self.private)],
+            "set aside": [dict(piece.fields) for piece in past.pieces(self.private)],
+            "broken": [(path.name, path.read_bytes()) for path, _ in past.broken_files(self.private)],
         }
 
     async def archived_by_an_edit(self) -> set[str]:
@@ -118,9 +117,9 @@ async def compact(house: House) -> None:
 
 
 async def mend(house: House) -> None:
-    found = repair.plan(house.folder)
+    found = examination.plan(house.folder)
     assert found is not None
-    repair.carry_out(found, house.folder, NOW)
+    examination.repair(house.folder, NOW)
 
 
 Operation = Callable[[House], Awaitable[None]]
@@ -225,7 +224,7 @@ async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, o
     # Names in these folders are synced several times in a row; one time less shows nothing, all of them do.
     # Without the note in the journal new snapshots are taken for an edit by hand, one that changes nothing.
     # A snapshot without its contents is salvaged: its copy has them, which is synced after it.
-    needless = {PRIVATE, quarantine.BROKEN}
+    needless = {PRIVATE, past.BROKEN}
     if operation in (compact, mend):  # mending ends with a compaction
         needless |= {"journal.jsonl", *(f"{name}.next" for name in SNAPSHOTS)}
     assert [name for name in unnoticed if Path(name).name not in needless] == []
@@ -260,7 +259,7 @@ async def check(image: Path, operation: Operation, before: dict[str, Any], after
 
 async def mended_again(house: House) -> None:
     """A repair that was interrupted is begun again, and then has nothing more to do."""
-    if (found := repair.plan(house.folder)) is not None:
-        repair.carry_out(found, house.folder, NOW)
+    if examination.plan(house.folder) is not None:
+        examination.repair(house.folder, NOW)
         house.store = JsonFileStore(house.data, lambda: NOW)
-    assert repair.plan(house.folder) is None
+    assert examination.plan(house.folder) is None

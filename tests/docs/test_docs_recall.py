@@ -19,8 +19,7 @@ from memory_server.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.recall.relevance import decay
-from memory_server.recall.retention import plan
-from memory_server.recall.selection import flashback_weight
+from memory_server.recall.selection import flashback_weight, plan_cleanup
 from nlp import ROLE_WEIGHTS
 
 TEXT = page("docs/explanation/recall.md").text
@@ -61,7 +60,7 @@ def test_the_table_of_what_may_go_when(memory: str, score: float, days: float) -
     keep = RetentionParameters(always_kept=0)
     for age, goes in ((days - 0.01, 0), (days + 0.01, 1)):
         one = ShortTermMemory("m", 0, "", (), (), score, "c")
-        found = plan([one], round(age * DAY_MS), Parameters(retention=keep)).forgotten
+        found = plan_cleanup([one], round(age * DAY_MS), Parameters(retention=keep)).forgotten
         assert len(found) == goes
 
 
@@ -72,8 +71,8 @@ def test_what_was_recalled_to_a_score_of_10_only_goes_by_its_age(score: float, g
         Parameters(retention=RetentionParameters(always_kept=0)),
         ShortTermMemory("m", 0, "", (), (), score, "c"),
     )
-    assert [f.reason for f in plan([one], 365 * DAY_MS, keep).forgotten] == ([goes] if goes else [])
-    assert [f.reason for f in plan([one], 365 * DAY_MS + 1, keep).forgotten] == ["too_old"]
+    assert [f.reason for f in plan_cleanup([one], 365 * DAY_MS, keep).forgotten] == ([goes] if goes else [])
+    assert [f.reason for f in plan_cleanup([one], 365 * DAY_MS + 1, keep).forgotten] == ["too_old"]
 
 
 def test_the_tables_are_found() -> None:

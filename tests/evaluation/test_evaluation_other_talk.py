@@ -13,8 +13,7 @@ from sample_memories import DAY, NOW
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.evaluation.asking import APART_MS, with_other_talk
-from memory_server.evaluation.dataset import Dataset, Question, Turn, load_dataset, units_of
+from memory_server.evaluation import APART_MS, Dataset, Question, Turn, load_dataset, units_of, with_other_talk
 
 
 @pytest.fixture(scope="module")

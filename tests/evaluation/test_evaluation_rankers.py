@@ -16,7 +16,7 @@ from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
 from memory_server.core.times import iso
-from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit, load_dataset, units_of
+from memory_server.evaluation import Dataset, Question, Turn, Unit, load_dataset, units_of
 
 PARAMETERS = parameters(Settings(timezone="UTC"))
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from memory_server.cli.develop.demo import samples
-from memory_server.evaluation.dataset import Dataset, load_dataset
+from memory_server.evaluation import Dataset, load_dataset
 from memory_server.recall.parameters import DAY_MS
 
 

@@ -11,7 +11,7 @@ from sample_memories import DAY, NOW
 
 from memory_server.app import parameters
 from memory_server.config import Settings
-from memory_server.evaluation.dataset import Question, Turn, units_of
+from memory_server.evaluation import Question, Turn, units_of
 
 SENTENCES = ["今天天气真好", "晚安", "Good night.", "How are you?"]
 

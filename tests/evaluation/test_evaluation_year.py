@@ -10,7 +10,7 @@ from bench.quality.year import EXCHANGES_A_DAY, IDEAL, Life, Plan, Year, plan_ye
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit, load_dataset
+from memory_server.evaluation import Dataset, Question, Turn, Unit, load_dataset
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
 
 START_MS = 1_767_225_600_000

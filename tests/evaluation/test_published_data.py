@@ -13,7 +13,7 @@ from bench.quality.rankers import text_of
 from bench.quality.subsets import by_evidence
 
 from memory_server.core.times import iso
-from memory_server.evaluation.dataset import Dataset, load_dataset, units_of
+from memory_server.evaluation import Dataset, load_dataset, units_of
 
 MEMORYBANK = {
     "users": {

@@ -15,7 +15,7 @@ from memory_server import open_memory
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep
 from memory_server.core.model import Message
-from memory_server.core.pause import Pause
+from memory_server.core.private import Pause
 from memory_server.core.times import iso
 from memory_server.knowledge.entry import Hits
 from memory_server.knowledge.family import Knowledge

@@ -6,16 +6,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from memory_store import MemoryStore
 from sample_memories import NOW
 from trigger_table import TableRunner
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, TriggerRejected
 from memory_server.core.model import LongTermMemory, Message
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Conversations
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
-from memory_server.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

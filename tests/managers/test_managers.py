@@ -11,14 +11,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, trigger
 from trigger_table import TableRunner
 
 from memory_server.core.changes import Added, Change, Reinforced, TriggerSet
 from memory_server.core.errors import InvalidInput, InvalidPattern, StorageUnwritable, TriggersUnavailable
 from memory_server.core.model import Message
-from memory_server.managers.context import Context
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context, Conversations
 from memory_server.managers.search import SEARCH_WAIT_SECONDS
 from memory_server.managers.services import Services
 from memory_server.managers.short_term import ShortTermManager
@@ -26,13 +26,13 @@ from memory_server.managers.turns import recalled_block, recollect
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.recall.recalled_block import FRAME_CHARS
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.memory import MemoryStore
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition.folders import try_lock
 
 pytestmark = pytest.mark.anyio
 
 PIZZA = Message("user", "我喜欢吃披萨")
 ASK = Message("user", "晚上吃披萨吗？")
+NO_HOME: Any = (None, None, None)
 
 
 class Clock:
@@ -53,7 +53,7 @@ class House:
         parameters = options.pop("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
         around = Services(self.store, self.runner, parameters, self.clock, Random(5))
         self.conversations = Conversations(around, **options)
-        self.context = Context(self.conversations, around)
+        self.context = Context(self.conversations, around, *NO_HOME)
         self.chat = self.conversations.get("chat")
 
     async def commit(self, *changes: Change, chat: str = "chat") -> None:
@@ -405,7 +405,7 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
 async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief: bool) -> None:
     store, clock = MemoryStore(), Clock()
     around = Services(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
-    context = Context(Conversations(around), around)
+    context = Context(Conversations(around), around, *NO_HOME)
     chat = context.conversations.get("chat")
     methods = "\n".join(f"    def method_{n}(self):\n        return {n}" for n in range(300))
     answer = f"```python\nclass Zebra:\n{methods}\n```\nThe important point: call freeze() before saving."

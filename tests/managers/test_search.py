@@ -11,18 +11,18 @@ from random import Random
 from typing import Any
 
 import pytest
+from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory
 from trigger_table import TableRunner
 
 from memory_server.core.changes import Added
 from memory_server.core.errors import InvalidInput, LockTimeout, SnapshotBroken
 from memory_server.core.model import ConversationState, Message
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Conversations
 from memory_server.managers.search import Found
 from memory_server.managers.services import Services
 from memory_server.recall.index import Index
 from memory_server.recall.parameters import Parameters
-from memory_server.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.model import LongTermMemory, ShortTermMemory
-from memory_server.recall.filters import MemoryFilter, SortBy, filtered, tags_of
-from memory_server.recall.overview import CommonWord, overview
+from memory_server.recall.filters import CommonWord, MemoryFilter, SortBy, filtered, overview, tags_of
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import age_of, decay
 from nlp.date_words import day_word

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
 from trigger_table import TableRunner
 
@@ -23,7 +24,6 @@ from memory_server.recall.indexed_selection import decide, matched
 from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import receipts
 from memory_server.recall.words import Query, Wording
-from memory_server.storage.memory import MemoryStore
 
 P = RecallParameters()
 WORDS = ["披萨", "生日", "猫", "狗", "海"]

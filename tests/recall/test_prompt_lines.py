@@ -15,7 +15,7 @@ from memory_server.core.model import FIRST_MS, LAST_MS, LongTermMemory, Message,
 from memory_server.recall.prompt_lines import Language, prompt_lines, when_text
 from memory_server.recall.recalled_block import FOOT, HEAD, marked
 from memory_server.recall.relevance import Receipt
-from memory_server.recall.result import HeldBack, Recall, Recalled
+from memory_server.recall.selection import HeldBack, Recall, Recalled
 from memory_server.recall.words import Wording
 from nlp import Enrichment
 

@@ -13,7 +13,7 @@ from sample_memories import DAY, NOW, memory
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall.parameters import NODE_RETENTION, Parameters, RetentionParameters
 from memory_server.recall.relevance import age_of
-from memory_server.recall.retention import plan, worth
+from memory_server.recall.selection import plan_cleanup, worth
 
 STRICT = Parameters(retention=RetentionParameters(always_kept=0))
 NODE = Parameters(retention=NODE_RETENTION)
@@ -24,7 +24,7 @@ def keeping(count: int, *, like: RetentionParameters = STRICT.retention) -> Para
 
 
 def gone(memories: list[ShortTermMemory], parameters: Parameters) -> list[str]:
-    return [forgotten.memory.id for forgotten in plan(memories, NOW, parameters).forgotten]
+    return [forgotten.memory.id for forgotten in plan_cleanup(memories, NOW, parameters).forgotten]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def gone(memories: list[ShortTermMemory], parameters: Parameters) -> list[str]:
     ],
 )
 def test_where_there_are_too_many_old_and_faded_memories_go(age: float, score: float, reason: str | None) -> None:
-    found = plan([memory(age=round(age), score=score)], NOW, STRICT).forgotten
+    found = plan_cleanup([memory(age=round(age), score=score)], NOW, STRICT).forgotten
     assert [forgotten.reason for forgotten in found] == ([] if reason is None else [reason])
 
 
@@ -102,9 +102,9 @@ def test_what_has_not_faded_stays_however_many_there_are() -> None:
 
 def test_one_run_forgets_no_more_than_it_may_and_says_what_is_due_later() -> None:
     memories = [memory(f"m{n}", age=(30 + n) * DAY) for n in range(10)]
-    whole = plan(memories, NOW, keeping(3))
+    whole = plan_cleanup(memories, NOW, keeping(3))
     assert (len(whole.forgotten), whole.due) == (7, 0)
-    first = plan(memories, NOW, keeping(3), most=4)
+    first = plan_cleanup(memories, NOW, keeping(3), most=4)
     assert (first.forgotten, first.due) == (whole.forgotten[:4], 3)
 
 

@@ -20,8 +20,7 @@ from memory_server.recall import selection
 from memory_server.recall.index import Index, Searched
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.result import Recall, reinforcements
-from memory_server.recall.selection import flashback_weight
+from memory_server.recall.selection import Recall, flashback_weight, reinforcements
 from memory_server.recall.words import Query
 
 P = RecallParameters()

@@ -20,8 +20,7 @@ from memory_server.recall.explanation import Verdict, explain
 from memory_server.recall.index import Index, Searched, index_of
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.result import Recall
-from memory_server.recall.sessions import hold_on
+from memory_server.recall.selection import Recall, hold_on
 from memory_server.recall.words import Query
 from memory_server.storage.json_store import codec
 

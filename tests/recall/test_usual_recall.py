@@ -24,7 +24,7 @@ from memory_server.recall.index import Index, Searched, index_of
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import USUAL, RecallParameters
 from memory_server.recall.relevance import match_needed, rarity, receipts
-from memory_server.recall.result import Recall
+from memory_server.recall.selection import Recall
 from memory_server.recall.words import Wording
 from nlp import Emphasis, Enrichment
 

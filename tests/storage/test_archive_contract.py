@@ -10,22 +10,32 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_store import MemoryStore
 from sample_memories import DAY, NOW, copy_of, memory, query_of, random_changes, trigger
 from trigger_table import TableRunner
 
 from memory_server.core.archive import archived
-from memory_server.core.changes import Added, Change, Commit, Forgotten, Reinforced, TriggerSet, apply
+from memory_server.core.changes import (
+    Added,
+    Change,
+    Commit,
+    Forgotten,
+    Reinforced,
+    TriggerSet,
+    apply,
+    change_id,
+    taking_back,
+    version_of,
+)
 from memory_server.core.errors import InvalidInput, InvalidPattern, MemoryNotFound
 from memory_server.core.model import ConversationState, Message
 from memory_server.core.ports import ConversationStore
-from memory_server.core.undo import change_id, taking_back, version_of
 from memory_server.managers.archive import name_of
-from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.context import Conversation, Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.recall.words import Wording
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.storage.memory import MemoryStore
 from nlp import Emphasis
 
 pytestmark = pytest.mark.anyio

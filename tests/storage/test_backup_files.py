@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from sample_memories import NOW, memory, trigger
 
-from memory_server.core.backups import BackupBroken, BackupNotFound, backup_name
-from memory_server.core.contents import Contents
+from memory_server.core.contents import BackupBroken, BackupNotFound, Contents, backup_name
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.storage.backups import record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder

@@ -18,19 +18,15 @@ from trigger_table import TableRunner
 
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
-from memory_server.core.backups import BackupBroken
 from memory_server.core.changes import Added, Edited, Forgotten, TriggerSet
-from memory_server.core.contents import MergeCounts
+from memory_server.core.contents import BackupBroken, MergeCounts
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
-from memory_server.managers.context import Context
-from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.memory import MemoryStore
 from memory_server.tools import DEFAULT_TOOLS, TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
@@ -242,9 +238,6 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
             await call(TOOLS["restore_memories"], app.context, {"name": "one"})
         with pytest.raises(ToolFailed, match="cannot be the name of a backup"):
             await call(TOOLS["delete_backup"], app.context, {"name": "../chat"})
-    around = Services(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
-    with pytest.raises(ToolFailed, match="not kept in a folder"):
-        await call(TOOLS["list_backups"], Context(Conversations(around), around), {})
 
 
 def test_the_commands_say_what_they_did(

@@ -15,9 +15,10 @@ from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.core.changes import Added, CleanedUp, Forgotten, apply
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store import quarantine
-from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store import past
+from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import SHORT_TERM
 
 pytestmark = pytest.mark.anyio
 
@@ -128,7 +129,7 @@ async def test_a_journal_with_a_broken_header_is_kept_and_begun_again_with_its_c
         state = await other.read("chat")
         assert ([*state.short_term], state.version, state.last_cleanup_ms) == (["a", "b", "c"], 3, NOW)
     assert [made.version for made in await store.history("chat")] == [3, 2, 1]
-    [(kept, _)] = quarantine.broken_files(private(tmp_path, ""))
+    [(kept, _)] = past.broken_files(private(tmp_path, ""))
     assert kept.read_bytes() == broken
     assert "is written again" in caplog.text
     assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
@@ -148,9 +149,9 @@ async def test_a_line_that_does_not_count_is_set_aside_on_opening_and_the_journa
     await store.read("chat")
     await store.aclose()
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
-    [(kept, _)] = quarantine.broken_files(private(tmp_path, ""))
+    [(kept, _)] = past.broken_files(private(tmp_path, ""))
     assert kept.read_bytes() == broken
-    [piece] = quarantine.pieces(private(tmp_path, ""))
+    [piece] = past.pieces(private(tmp_path, ""))
     assert '"id":"BAD"' in piece.fields["data"]
     assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
 
@@ -258,6 +259,6 @@ async def test_a_power_loss_at_every_step_of_mending_a_journal_loses_nothing(
         versions = [made.version for made in await after.history("chat")]
         assert versions == sorted(set(versions), reverse=True)
         assert state.version == versions[0]
-        kept = [there.read_bytes() for there, _ in quarantine.broken_files(private(image, ""))]
+        kept = [there.read_bytes() for there, _ in past.broken_files(private(image, ""))]
         assert kept == [damaged]
-        assert len(quarantine.pieces(private(image, ""))) == 1
+        assert len(past.pieces(private(image, ""))) == 1

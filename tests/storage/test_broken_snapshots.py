@@ -19,11 +19,11 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.app import open_memory
 from memory_server.core.changes import Added, Reinforced, TriggerSet
 from memory_server.core.errors import SnapshotBroken, StorageUnwritable
-from memory_server.storage.json_store import quarantine, snapshots
+from memory_server.storage.json_store import past, snapshots
 from memory_server.storage.json_store.codec import dump_array, short_term_json
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.json_store.hand_edits import Copies
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, read_copy
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition import journal
 from memory_server.tools import TOOLS
@@ -90,9 +90,9 @@ async def test_nothing_is_lost_and_the_broken_file_is_kept(
     assert (await reopened(tmp_path)).short_term["a"].score == 5
     # Written anew, and kept as it was, with the reason.
     assert [r["id"] for r in records(path.read_bytes())] == [*NAMES, "d"]
-    [(there, _)] = quarantine.broken_files(private(tmp_path, ""))
+    [(there, _)] = past.broken_files(private(tmp_path, ""))
     assert there.read_bytes() == broken
-    pieces = quarantine.pieces(private(tmp_path, ""))
+    pieces = past.pieces(private(tmp_path, ""))
     assert all(piece.fields["file"] == SHORT_TERM and piece.reason for piece in pieces)
     assert {piece.fields["kept"] for piece in pieces} == {f"broken/{there.name}"}
     assert f"{SHORT_TERM} cannot be used" in caplog.text
@@ -124,7 +124,7 @@ async def test_what_a_person_wrote_into_a_file_that_is_broken_elsewhere_counts(t
     assert [type(change).__name__ for change in told.changes] == ["Edited", "Added"]
     assert await store.archive("chat") == ()
     assert await reopened(tmp_path) == await store.read("chat")
-    [piece] = quarantine.pieces(private(tmp_path, ""))
+    [piece] = past.pieces(private(tmp_path, ""))
     assert ("oops" in piece.fields["data"], piece.reason) == (True, "it is not JSON")
 
 
@@ -164,7 +164,7 @@ async def test_a_broken_file_that_only_another_program_wrote(tmp_path: Path, dat
     assert [*(await store.read("chat")).short_term] == known
     await commit(store, Added(memory("b")))
     assert [*(await reopened(tmp_path)).short_term] == [*known, "b"]
-    [(there, _)] = quarantine.broken_files(private(tmp_path, ""))
+    [(there, _)] = past.broken_files(private(tmp_path, ""))
     assert there.read_bytes() == data
 
 
@@ -180,7 +180,7 @@ async def test_two_files_broken_at_once_and_one_edited_beside_a_broken_one(tmp_p
     await commit(store, TriggerSet(trigger("u"), None))
     state = await reopened(tmp_path)
     assert ([*state.short_term], [*state.long_term]) == ([*NAMES, "d", "e"], ["u"])
-    assert len([*quarantine.broken_files(private(tmp_path, ""))]) == 3
+    assert len([*past.broken_files(private(tmp_path, ""))]) == 3
 
 
 async def test_a_file_that_may_be_being_saved_is_left_alone_for_a_while(
@@ -197,7 +197,7 @@ async def test_a_file_that_may_be_being_saved_is_left_alone_for_a_while(
     await store.read("chat")
     await store.aclose()
     assert [r["id"] for r in records(path.read_bytes())] == [*NAMES, "d", "e"]
-    [(there, _)] = quarantine.broken_files(private(tmp_path, ""))
+    [(there, _)] = past.broken_files(private(tmp_path, ""))
     assert there.read_bytes() == b"[{"
 
 
@@ -307,7 +307,7 @@ async def test_processes_that_open_it_at_once_set_it_aside_once(
     for process in readers:
         await asyncio.to_thread(process.communicate, timeout=60)
         assert process.returncode == 0
-    assert len([*quarantine.broken_files(private(tmp_path, ""))]) == 1
+    assert len([*past.broken_files(private(tmp_path, ""))]) == 1
     assert (await reopened(tmp_path)).short_term["c"].score == 3
 
 
@@ -338,7 +338,7 @@ async def test_a_power_loss_at_every_step_of_it_loses_nothing(
             with private(data, f"{SHORT_TERM}.zlib").open("r+b") as file:
                 file.truncate(0)
                 os.fsync(file.fileno())
-            assert Copies(private(data, "")).read(SHORT_TERM) is None
+            assert read_copy(private(data, ""), SHORT_TERM) is None
         images: list[Path] = []
 
         def lose() -> None:
@@ -358,9 +358,9 @@ async def test_a_power_loss_at_every_step_of_it_loses_nothing(
         await commit(after, Added(memory("later")))
         await after.compact("chat")
         assert set((await reopened(image)).short_term) - {"e"} == {*expected, "later"}
-        kept_files = [there.read_bytes() for there, _ in quarantine.broken_files(private(image, ""))]
+        kept_files = [there.read_bytes() for there, _ in past.broken_files(private(image, ""))]
         assert kept_files.count(broken) == 1
-        texts = [str(piece.fields) for piece in quarantine.pieces(private(image, "")) if '"id":b' in str(piece.fields)]
+        texts = [str(piece.fields) for piece in past.pieces(private(image, "")) if '"id":b' in str(piece.fields)]
         assert len(texts) <= 1
 
 
@@ -393,9 +393,9 @@ async def test_a_file_that_is_gone_with_its_copy_is_a_loss_that_is_told_and_not_
     found = await reopened(tmp_path)
     assert ([*found.short_term], [*found.long_term]) == ([*NAMES, "d", "e"], ["t"])
     # Told once, also to whoever looks later.
-    pieces = [piece.fields for piece in quarantine.pieces(private(tmp_path, ""))]
+    pieces = [piece.fields for piece in past.pieces(private(tmp_path, ""))]
     assert [(piece["file"], piece["reason"]) for piece in pieces] == [(name, snapshots.GONE) for name in gone]
-    assert [*quarantine.broken_files(private(tmp_path, ""))] == []
+    assert [*past.broken_files(private(tmp_path, ""))] == []
     assert all(f"{name}: it is missing, and so is the copy of it" in caplog.text for name in gone)
 
 
@@ -405,7 +405,7 @@ async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_w
         file.write(b"{")
     await commit(store, Added(memory("e")))
     await store.aclose()
-    assert quarantine.pieces(private(tmp_path, ""))
+    assert past.pieces(private(tmp_path, ""))
     async with open_memory(tmp_path) as app:
 
         async def figures() -> Answer:
@@ -425,7 +425,7 @@ async def test_a_file_that_never_was_is_no_loss(tmp_path: Path) -> None:
     await commit(store, Added(memory("a")))
     assert [*(await reopened(tmp_path)).short_term] == ["a"]
     await commit(open_store(tmp_path), Added(memory("b")))
-    assert quarantine.pieces(private(tmp_path, "")) == []
+    assert past.pieces(private(tmp_path, "")) == []
 
 
 async def test_what_is_gone_and_in_no_history_is_told_all_the_same(tmp_path: Path) -> None:
@@ -435,4 +435,4 @@ async def test_what_is_gone_and_in_no_history_is_told_all_the_same(tmp_path: Pat
     private(tmp_path, "history.jsonl").unlink()
     await commit(open_store(tmp_path), Added(memory("e")))
     assert [*(await reopened(tmp_path)).short_term] == ["d", "e"]
-    assert [piece.reason for piece in quarantine.pieces(private(tmp_path, ""))] == [snapshots.GONE]
+    assert [piece.reason for piece in past.pieces(private(tmp_path, ""))] == [snapshots.GONE]

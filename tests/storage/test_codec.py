@@ -17,7 +17,7 @@ from sample_memories import CHANGES, JSON_VALUES, LONG_TERM, MESSAGES, NOW, SHOR
 from memory_server.core import times
 from memory_server.core.changes import Change
 from memory_server.core.model import LongTermMemory, Message, ShortTermMemory
-from memory_server.storage.json_store import change_codec, codec
+from memory_server.storage.json_store import codec, past
 
 BOM = b"\xef\xbb\xbf"
 HUGE = 123456789012345678901234567890
@@ -60,11 +60,11 @@ def test_files_of_long_term_memories_survive(kept: list[LongTermMemory]) -> None
 
 @given(CHANGES)
 def test_changes_survive(change: Change) -> None:
-    assert change_codec.change(through_disk(change_codec.change_json(change))) == change
+    assert past.change(through_disk(past.change_json(change))) == change
 
 
 def test_every_change_has_a_form() -> None:
-    assert {made for made, _ in change_codec.TYPES.values()} == set(get_args(Change))
+    assert {made for made, _ in past.TYPES.values()} == set(get_args(Change))
 
 
 @given(MESSAGES)
@@ -360,7 +360,7 @@ def test_a_long_term_memory_without_name_or_trigger_is_refused(fields: dict[str,
 )
 def test_a_change_that_cannot_be_read_is_refused(written: Any) -> None:
     with pytest.raises(codec.NotARecord):
-        change_codec.change(written)
+        past.change(written)
 
 
 def test_the_forms_on_disk_are_those_of_the_design() -> None:

@@ -15,8 +15,8 @@ from store_on_disk import commit, open_store, reopened
 from memory_server.core.changes import Added, Forgotten, TriggerSet, apply
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
-from memory_server.storage.json_store.snapshots import Snapshots
+from memory_server.storage.json_store.conversation_files import ConversationFiles
+from memory_server.storage.json_store.snapshots import SHORT_TERM, Snapshots
 from memory_server.storage.partition import folders, journal
 
 pytestmark = pytest.mark.anyio
@@ -156,7 +156,7 @@ async def test_a_compaction_during_a_read_makes_it_begin_again(
     assert calls > step
     assert [*found.short_term] == ["a", "b"]
     assert found.version == 2
-    assert where.generation == position.generation + 1
+    assert where.header.generation == position.header.generation + 1
 
 
 async def test_the_journal_is_let_go_of_only_when_what_replaces_it_is_durable(

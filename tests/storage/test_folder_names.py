@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
-from memory_server.storage.partition.folder_names import FolderNames, as_seen_carelessly, folder_name
+from memory_server.storage.partition.folders import FolderNames, as_seen_carelessly, folder_name
 
 Form = Callable[[str], str]
 

@@ -19,8 +19,7 @@ from memory_server.core.changes import Added
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.partition.folder_names import folder_name
-from memory_server.storage.partition.folders import find_folder, make_folder, patiently, subfolders
+from memory_server.storage.partition.folders import find_folder, folder_name, make_folder, patiently, subfolders
 
 IDS = [
     *(

@@ -19,9 +19,8 @@ from store_on_disk import commit, open_store, reopened
 from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.core.changes import Added, Forgotten, Pinned, TriggerSet
+from memory_server.core.changes import Added, Forgotten, Pinned, TriggerSet, change_id
 from memory_server.core.model import Message
-from memory_server.core.undo import change_id
 from memory_server.tools import TOOLS, TOOLSETS
 from memory_server.tools.base.tool import ToolFailed, call
 

@@ -14,7 +14,8 @@ from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.core.changes import Added, Commit, Forgotten, Reinforced, TriggerRemoved, TriggerSet
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.conversation_files import ConversationFiles
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore
 
 pytestmark = pytest.mark.anyio

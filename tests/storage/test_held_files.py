@@ -23,10 +23,10 @@ from memory_server.managers.backups import Backups
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.folder_notes import FolderLedger
-from memory_server.storage.json_store import repair
-from memory_server.storage.json_store.conversation_files import SHORT_TERM
+from memory_server.storage.home import FolderLedger
+from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import SHORT_TERM
 
 pytestmark = pytest.mark.anyio
 
@@ -98,10 +98,10 @@ async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: 
     assert len(await store.history("chat")) == 4
     # A repair, and letting go of what it kept.
     spoil(data / "chat" / SHORT_TERM)
-    found = repair.plan(data / "chat")
+    found = examination.plan(data / "chat")
     assert found is not None
-    repair.carry_out(found, data / "chat", NOW)
-    assert repair.plan(data / "chat") is None
+    examination.repair(data / "chat", NOW)
+    assert examination.plan(data / "chat") is None
     store = open_store(data)
     await store.compact("chat", now_ms=NOW + 91 * DAY)
     assert list(examine(data, data / "chat", NOW))[-1].grade == "ok"

@@ -12,7 +12,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.core.changes import Added
 from memory_server.core.errors import InvalidInput
-from memory_server.core.pause import Pause
+from memory_server.core.private import Pause
 from memory_server.storage.home import Home, open_home
 
 pytestmark = pytest.mark.anyio

@@ -15,14 +15,15 @@ from trigger_table import TableRunner
 
 from memory_server.core.archive import Horizon
 from memory_server.core.changes import Added, Forgotten
-from memory_server.managers.conversations import Conversations
+from memory_server.core.times import moment_of
+from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
-from memory_server.storage.folder_notes import FolderLedger
-from memory_server.storage.json_store import quarantine
-from memory_server.storage.json_store.quarantine import expire_leavings
+from memory_server.storage.home import FolderLedger
+from memory_server.storage.json_store import past
+from memory_server.storage.json_store.past import expire_leavings
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.upkeep.maintenance import Maintenance
+from memory_server.upkeep import Maintenance
 
 OLD, KEPT, FUTURE, RESET = NOW - 91 * DAY, NOW - 80 * DAY, NOW + 9000 * DAY, 0
 
@@ -153,10 +154,10 @@ async def test_what_damage_and_repairs_left_goes_with_the_history(house: House) 
     with journal.open("ab") as file:
         file.write(b"text of long ago, torn")
     await house.commit(Added(memory("kept")))
-    broken = journal.parent / quarantine.BROKEN
+    broken = journal.parent / past.BROKEN
     broken.mkdir()
-    (broken / quarantine.broken_name("short-term-memory.json", NOW)).write_text("text of long ago, broken")
-    (broken / quarantine.broken_name("short-term-memory.json.2", NOW + 50 * DAY)).write_text("newer")
+    (broken / f"{moment_of(NOW):%Y%m%d-%H%M%S}-short-term-memory.json").write_text("text of long ago, broken")
+    (broken / f"{moment_of(NOW + 50 * DAY):%Y%m%d-%H%M%S}-short-term-memory.json.2").write_text("newer")
     for day in (0, 40, 85, 88):
         await house.upkeep(at=NOW + day * DAY)
         assert house.text().count("text of long ago") == 2
@@ -168,11 +169,11 @@ async def test_what_damage_and_repairs_left_goes_with_the_history(house: House) 
 
 
 def test_leavings_without_a_time_and_lines_that_are_none_count_from_when_they_are_met(tmp_path: Path) -> None:
-    aside = tmp_path / quarantine.SET_ASIDE
+    aside = tmp_path / past.SET_ASIDE
     aside.write_bytes(b'{"reason":"a","data":"x"}\n\xff\n[1]\n')
     expire_leavings(tmp_path, Horizon(NOW - 90 * DAY, NOW))
     lines = [json.loads(line) for line in aside.read_bytes().splitlines()]
-    assert [line["reason"] for line in lines] == ["a", quarantine.UNREADABLE, quarantine.UNREADABLE]
+    assert [line["reason"] for line in lines] == ["a", past.UNREADABLE, past.UNREADABLE]
     assert {line["since"] for line in lines} == {"2026-06-21T00:00:00.000Z"}
     before = aside.read_bytes()
     expire_leavings(tmp_path, Horizon(NOW - 89 * DAY, NOW + DAY))

@@ -17,10 +17,11 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.core.changes import Added, Change, CleanedUp, Commit, Forgotten, Reinforced, TriggerSet
 from memory_server.core.errors import LockTimeout
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles, Position
+from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition import journal
-from memory_server.storage.partition.locking import FileLock, try_lock
+from memory_server.storage.partition.folders import FileLock, try_lock
 
 pytestmark = pytest.mark.anyio
 
@@ -463,12 +464,12 @@ async def test_a_journal_that_another_process_has_folded_is_not_folded_again(
     files = ConversationFiles(tmp_path / "chat", "chat")
     files.compact(*files.load())
     written_by_another(tmp_path, "other")
-    generation = files.load()[1].generation
+    generation = files.load()[1].header.generation
     [folding] = begun
     await folding
-    assert files.load()[1].generation == generation
+    assert files.load()[1].header.generation == generation
     await commit(store, Added(memory("b", text="user: " + "披萨" * 2000)))
     [_, folding] = begun
     await folding
-    assert files.load()[1].generation == generation + 1
+    assert files.load()[1].header.generation == generation + 1
     assert [*(await reopened(tmp_path)).short_term] == ["a", "other", "b"]

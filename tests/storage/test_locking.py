@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.storage.partition import locking
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition import folders
+from memory_server.storage.partition.folders import try_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition.folders import try_lock
 lock = try_lock(Path(sys.argv[1]))
 print("held" if lock else "not held", flush=True)
 sys.stdin.read()
@@ -71,7 +71,7 @@ def test_the_lock_of_a_process_that_ends_or_is_killed_is_free_at_once(path: Path
 
 def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`rm -rf` of the folder between opening and locking: whoever makes the file anew would not be kept out."""
-    real = locking.portalocker.lock
+    real = folders.portalocker.lock
 
     def lock_after_removal(file: object, flags: object) -> None:
         path.unlink()
@@ -79,7 +79,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(path: Path, monkeyp
         real(file, flags)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(locking.portalocker, "lock", lock_after_removal)
+        patch.setattr(folders.portalocker, "lock", lock_after_removal)
         assert try_lock(path) is None
     lock = try_lock(path)
     assert lock is not None

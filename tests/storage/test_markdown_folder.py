@@ -18,8 +18,7 @@ from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purg
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
-from memory_server.storage.partition.folder_names import hashed_name
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition.folders import hashed_name, try_lock
 
 pytestmark = pytest.mark.anyio
 NOW = 1_705_314_600_000

@@ -22,8 +22,8 @@ from store_on_disk import commit, open_store
 from memory_server.app import open_memory
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.model import LongTermMemory, ShortTermMemory
-from memory_server.storage.json_store.conversation_files import LONG_TERM as LONG_TERM_FILE
-from memory_server.storage.json_store.conversation_files import SHORT_TERM as SHORT_TERM_FILE
+from memory_server.storage.json_store.snapshots import LONG_TERM as LONG_TERM_FILE
+from memory_server.storage.json_store.snapshots import SHORT_TERM as SHORT_TERM_FILE
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 

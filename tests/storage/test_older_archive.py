@@ -13,7 +13,7 @@ from memory_server.core.changes import Restored
 from memory_server.managers.archive import name_of
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.partition.folder_names import folder_name
+from memory_server.storage.partition.folders import folder_name
 
 pytestmark = pytest.mark.anyio
 CHAT = "小明"

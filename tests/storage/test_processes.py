@@ -15,7 +15,7 @@ from store_on_disk import commit, open_store, reopened
 
 from memory_server.core.changes import Added
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.conversation_files import SHORT_TERM
+from memory_server.storage.json_store.snapshots import SHORT_TERM
 
 pytestmark = pytest.mark.anyio
 

@@ -26,9 +26,8 @@ from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import Message
 from memory_server.managers.backups import Backups
 from memory_server.storage.backups.files import ENDING
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.examination import FILES, examine, examine_folder
-from memory_server.storage.json_store.hand_edits import Copies
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, read_copy, write_copy
 from memory_server.storage.partition import folders
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
@@ -233,11 +232,10 @@ async def test_a_file_larger_than_is_read_is_named_before_it_is_read(tmp_path: P
 def test_a_copy_that_unpacks_to_more_than_a_snapshot_may_have_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copies = Copies(tmp_path)
-    copies.write(SHORT_TERM, bytes(100_000))
-    assert copies.read(SHORT_TERM) == bytes(100_000)
+    write_copy(tmp_path, SHORT_TERM, bytes(100_000))
+    assert read_copy(tmp_path, SHORT_TERM) == bytes(100_000)
     monkeypatch.setattr(folders, "MAX_FILE_BYTES", 99_999)
-    assert copies.read(SHORT_TERM) is None
+    assert read_copy(tmp_path, SHORT_TERM) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="leases are Linux's")

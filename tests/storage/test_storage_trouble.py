@@ -18,8 +18,9 @@ from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.core.changes import Added, Change, Reinforced
 from memory_server.core.errors import StorageUnwritable
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.past import Past
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
 
 pytestmark = pytest.mark.anyio

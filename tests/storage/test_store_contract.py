@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from memory_store import MemoryStore
 from sample_memories import NOW, contents, copy_of, memory, random_changes, trigger
 
 from memory_server.core.changes import (
@@ -19,13 +20,12 @@ from memory_server.core.changes import (
     TriggerRemoved,
     TriggerSet,
     apply,
+    change_id,
 )
 from memory_server.core.errors import LockTimeout
 from memory_server.core.model import ConversationState, Message
 from memory_server.core.ports import ConversationStore, Decide
-from memory_server.core.undo import change_id
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

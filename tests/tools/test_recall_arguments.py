@@ -15,7 +15,7 @@ from memory_server.config import Settings
 from memory_server.core.changes import Added
 from memory_server.core.model import Message
 from memory_server.recall.recalled_block import marked
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition.folders import try_lock
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 

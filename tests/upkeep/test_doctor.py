@@ -18,14 +18,15 @@ from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.errors import StorageUnwritable
-from memory_server.core.findings import Finding
+from memory_server.core.phrases import Finding
 from memory_server.storage.backups.files import ENDING
+from memory_server.storage.home import open_home
 from memory_server.storage.json_store import examination
-from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine, examine_conversation, examine_folder
-from memory_server.storage.json_store.snapshots import Snapshots
+from memory_server.storage.json_store.snapshots import SHORT_TERM, Snapshots
 from memory_server.storage.partition import folders
-from memory_server.storage.partition.locking import try_lock
+from memory_server.storage.partition.folders import try_lock
 
 pytestmark = pytest.mark.anyio
 
@@ -235,7 +236,7 @@ async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def grades(data_dir: Path, now_ms: int = NOW) -> dict[str, str]:
-        return {finding.about: finding.grade for finding in examine_folder(data_dir, now_ms)}
+        return {finding.about: finding.grade for finding in open_home(data_dir, lambda: now_ms).examine()}
 
     assert grades(tmp_path / "none") == {"folder": "note", "disk": "ok", "clock": "ok"}
     assert not (tmp_path / "none").exists()

@@ -9,18 +9,18 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from memory_store import MemoryStore
 from sample_memories import DAY, HOUR, NOW, memory
 from trigger_table import TableRunner
 
 from memory_server.core.changes import Added
 from memory_server.core.errors import StorageUnwritable
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
-from memory_server.storage.folder_notes import FolderLedger
+from memory_server.storage.home import FolderLedger
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.memory import MemoryStore
-from memory_server.upkeep.maintenance import DUE_AFTER_MS, Ledger, Maintenance
+from memory_server.upkeep import DUE_AFTER_MS, Maintenance
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ class NotedInMemory:
         self.last = at_ms
 
 
-def upkeep(store: MemoryStore | JsonFileStore, ledger: Ledger, now_ms: int = NOW) -> Maintenance:
+def upkeep(store: MemoryStore | JsonFileStore, ledger: FolderLedger, now_ms: int = NOW) -> Maintenance:
     parameters = Parameters(retention=RetentionParameters(always_kept=0))
     conversations = Conversations(Services(store, TableRunner(), parameters, lambda: now_ms, Random(1)))
     return Maintenance(conversations, store, ledger, lambda: now_ms)

@@ -13,11 +13,10 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.errors import StorageUnwritable
-from memory_server.storage.json_store import repair
+from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.codec import dump_array, long_term, long_term_json, short_term, short_term_json
-from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.json_store.salvage import Salvage, salvage
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, Salvage, salvage
 
 pytestmark = pytest.mark.anyio
 RECORDS = [short_term_json(memory(x, text=f"user: {x} 喜欢披萨", extra={"mood": {"id": x}})) for x in "abcde"]
@@ -97,17 +96,17 @@ def errors(folder: Path) -> list[str]:
     return [finding.what for finding in examine(folder.parent, folder, NOW) if finding.grade == "error"]
 
 
-def mend(folder: Path) -> repair.Plan:
+def mend(folder: Path) -> examination.Plan:
     before = tree(folder)
-    found = repair.plan(folder)
+    found = examination.plan(folder)
     assert tree(folder) == before, "planning changes nothing"
     assert found is not None
-    repair.carry_out(found, folder, NOW)
+    examination.repair(folder, NOW)
     kept = [SHORT_TERM, LONG_TERM, ".memory-server/journal.jsonl"]
     broken = [name for name in kept if name in before and any(name in step for step in found.steps)]
     assert {before[name] for name in broken} <= set(tree(folder).values()), "what was there is kept as it was"
     assert errors(folder) == []
-    assert repair.plan(folder) is None, "a second repair has nothing to do"
+    assert examination.plan(folder) is None, "a second repair has nothing to do"
     return found
 
 
@@ -116,7 +115,7 @@ def spoil(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 
 async def test_whole_files_are_left_alone(tmp_path: Path) -> None:
-    assert repair.plan(await folder_of(tmp_path)) is None
+    assert examination.plan(await folder_of(tmp_path)) is None
 
 
 async def test_an_edit_by_hand_that_was_taken_up_is_nothing_to_mend(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ async def test_an_edit_by_hand_that_was_taken_up_is_nothing_to_mend(tmp_path: Pa
     spoil(folder / SHORT_TERM, lambda data: data.replace(b"\n", b"\r\n"))
     store = open_store(tmp_path)
     await commit(store, Added(memory("e")))
-    assert repair.plan(folder) is None
+    assert examination.plan(folder) is None
     assert [finding.grade for finding in examine(tmp_path, folder, NOW)] == ["ok"]
     # Nor is the note lost when something else is mended: the edit stays told.
     journal = private(tmp_path, "journal.jsonl")
@@ -223,7 +222,7 @@ async def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     private(tmp_path, "journal.jsonl").write_bytes(journal.header_line(journal.Header(1, 0, {}, format=99)))
     before = tree(tmp_path)
     with pytest.raises(StorageUnwritable, match="newer memory-server"):
-        repair.plan(folder)
+        examination.plan(folder)
     assert tree(tmp_path) == before
 
 

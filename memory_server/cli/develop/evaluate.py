@@ -14,8 +14,7 @@ from memory_server.app import parameters
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput
-from memory_server.evaluation.asking import Answer, answers, figures, grouped, with_other_talk
-from memory_server.evaluation.dataset import load_dataset, units_of
+from memory_server.evaluation import Answer, answers, figures, grouped, load_dataset, units_of, with_other_talk
 from memory_server.tools.base.shapes import counted
 
 SEED = 1

@@ -1,4 +1,4 @@
-"""Backups as files in one folder: a `backups.BackupShelf`.
+"""Backups as files in one folder.
 
 `{name}.backup.gz` is two gzip members, so that `gunzip -c` shows all of it: one line of facts with the SHA-256 of the
 second member, and the conversations (record_lines.py). A backup is written aside and gets its name when it is whole; a
@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.core import times
-from memory_server.core.backups import Backup, BackupBroken, BackupNotFound, backup_name
-from memory_server.core.contents import Contents
+from memory_server.core.contents import Backup, BackupBroken, BackupNotFound, Contents, backup_name
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
@@ -45,12 +44,13 @@ _BLOCK = 1024 * 1024
 
 
 class BackupFolder:
-    """The backups in `folder`, which the first backup makes."""
+    """The backups in `folder`, which the first backup makes. Blocking calls; each may raise `StorageError`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def begin(self, name: str, created_ms: int) -> BackupFileWriter:
+        """Begin the backup called `name`. Raises InvalidInput: a backup has that name already."""
         path = self._path(name)
         if os.path.lexists(path):
             raise _taken(name)
@@ -58,6 +58,8 @@ class BackupFolder:
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[tuple[Backup, Iterator[Contents]]]:
+        """The facts of a backup and its conversations, one after the other. The whole backup is checked first. Raises
+        BackupNotFound; BackupBroken: it is damaged, cut off or of a newer format."""
         path = self._path(name)
         with self._opened(path, name) as file:
             try:
@@ -75,15 +77,18 @@ class BackupFolder:
             yield backup, _conversations(file, start)
 
     def knowledge_of(self, name: str) -> Path:
+        """Where the knowledge of that backup is, or would be: a file beside it."""
         return self.folder / f"{backup_name(name)}.knowledge.sqlite3"
 
     def listed(self) -> list[Backup]:
+        """All backups, newest first; one that cannot be read has a `problem`."""
         if not self.folder.is_dir():
             return []
         found = [self._backup(path) for path in self.folder.iterdir() if path.name.endswith(ENDING)]
         return sorted(found, key=lambda backup: (-backup.created_ms, backup.name))
 
     def delete(self, name: str) -> None:
+        """Delete a backup. Raises BackupNotFound: no backup has that name."""
         path = self._path(name)
         try:
             folders.patiently(path.unlink)
@@ -128,8 +133,8 @@ class BackupFolder:
 
 
 class BackupFileWriter:
-    """A backup that is being written: the conversations go to a file without a name, because the facts, which come
-    first, need their hash."""
+    """A backup that is being written; it cannot be seen before `finish`. The conversations go to a file without a name,
+    because the facts, which come first, need their hash."""
 
     def __init__(self, path: Path, name: str, created_ms: int) -> None:
         self._path, self._name, self._created_ms = path, name, created_ms
@@ -142,14 +147,13 @@ class BackupFileWriter:
             self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
-        """Write one conversation."""
         with _told(self._path.parent):
             self._gzip.writelines(record_lines.conversation_lines(contents))
         for place, more in enumerate((1, len(contents.short_term), len(contents.long_term))):
             self._counts[place] += more
 
     def finish(self) -> Backup:
-        """Make the backup durable and visible."""
+        """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
         conversations, short, long = self._counts
         with _told(self._path.parent):
             self._gzip.write(record_lines.last_line(conversations))
@@ -176,7 +180,7 @@ class BackupFileWriter:
         return Backup(self._name, self._created_ms, size, conversations, short, long)
 
     def discard(self) -> None:
-        """Remove what was written aside."""
+        """Remove what was written aside; does nothing after `finish`."""
         # Closing flushes, which fails again on a full disk.
         for part in (self._gzip, self._file):
             with contextlib.suppress(OSError, ValueError):
@@ -244,7 +248,6 @@ def _taken(name: str) -> InvalidInput:
 
 @contextlib.contextmanager
 def _told(folder: Path) -> Iterator[None]:
-    """An error of the system becomes a sentence."""
     try:
         yield
     except OSError as error:

@@ -35,7 +35,6 @@ def first_line(created_ms: int) -> bytes:
 
 
 def conversation_lines(contents: Contents) -> Iterator[bytes]:
-    """The lines of one conversation."""
     head = {
         "conversation": contents.conversation_id,
         "lastCleanup": contents.last_cleanup_ms,

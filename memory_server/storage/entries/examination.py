@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from memory_server.core.findings import Finding, Grade
-from memory_server.core.phrases import counted
+from memory_server.core.phrases import Finding, Grade, counted
 from nlp.index_terms import signature
 
 LARGE_BYTES = 1024**3

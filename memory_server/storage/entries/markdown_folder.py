@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
+from memory_server.core.phrases import Finding
 from memory_server.core.times import local, milliseconds
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, Scope, archived, difference
 from memory_server.knowledge.layers import LAYER
@@ -34,8 +34,7 @@ from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.sqlite_store import told
 from memory_server.storage.partition import folders
-from memory_server.storage.partition.folder_names import as_seen_carelessly, hashed_name, is_reserved
-from memory_server.storage.partition.locking import FileLock, try_lock
+from memory_server.storage.partition.folders import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
 
 T = TypeVar("T")
 ARCHIVE, ENDING = "archive/", ".md"

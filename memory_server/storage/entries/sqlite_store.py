@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
-from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
 from memory_server.core.model import NOTHING
+from memory_server.core.phrases import Finding
 from memory_server.core.times import moment_of
 from memory_server.knowledge.entry import Operation, Scope, Space
 from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall

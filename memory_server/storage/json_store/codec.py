@@ -1,4 +1,4 @@
-"""Records to and from JSON. Only this module and change_codec.py know the names of fields on disk.
+"""Records to and from JSON. Only this module and past.py know the names of fields on disk.
 
 The record forms are those of the Node original, so that each program can open the other's folder: arrays of objects in
 `short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds. Reading accepts
@@ -63,8 +63,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """The value of a JSON text, with or without a byte-order mark. Raises ValueError if it is not JSON, or not
-    UTF-8."""
+    """The value of a JSON text, with or without a byte-order mark. Raises ValueError if it is not UTF-8 or JSON."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return strict_json.loads(data)
@@ -152,8 +151,8 @@ def milliseconds(value: Any) -> int:
 
 
 def _unshared(text: str) -> str:
-    """An equal string that may be serialised: orjson stores the UTF-8 of a text that is not ASCII in the string itself,
-    for as long as the string lives, so each memory would take half as much again."""
+    # orjson stores the UTF-8 of a text that is not ASCII in the string itself, for as long as the string lives: each
+    # memory would take half as much again.
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
 
 
@@ -176,10 +175,8 @@ def _message(record: Any) -> Message:
         if known in ROLES and isinstance(text, str):
             return Message(_ROLE[known], text)
     rest = dict(record)
-    role = rest.pop("role", "user")
-    content = rest.pop("content", "")
-    timestamp = rest.pop("timestamp", None)
-    name = rest.pop("name", None)
+    role, content = rest.pop("role", "user"), rest.pop("content", "")
+    timestamp, name = rest.pop("timestamp", None), rest.pop("name", None)
     # A value that is read as another one is written back as it came: `extra` wins in message_json.
     if role not in ROLES:
         role, rest["role"] = "system", role
@@ -232,14 +229,8 @@ def short_term_json(memory: ShortTermMemory) -> Json:
 
 def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     """A short-term memory from its JSON form. `conversation_id` is for a record that does not name its own. Raises
-    NotARecord if it has no time, its parts are of the wrong type, or it is nested too deeply."""
-    try:
-        return _short_term(record, conversation_id)
-    except RecursionError as error:
-        raise NotARecord(TOO_DEEP) from error
-
-
-def _short_term(record: Json, conversation_id: str) -> ShortTermMemory:
+    NotARecord if it has no time or its parts are of the wrong type; that or RecursionError if it is nested too
+    deeply."""
     rest = dict(record)
     time = _time_of(rest)
     if time is None:
@@ -275,10 +266,9 @@ def _short_term(record: Json, conversation_id: str) -> ShortTermMemory:
 
 def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = False) -> list[ShortTermMemory]:
     """Short-term memories of a whole file. A memory without an id, or with the id of an earlier one, gets the hash of
-    its time, its text and its number among equals: the same in every process that reads the file.
-
-    `ours`: this program wrote the file, so every memory in it may be stored. Raises NotARecord with the number of the
-    first record that cannot be read, or is more than may be stored."""
+    its time, its text and its number among equals: the same in every process that reads the file. `ours`: this program
+    wrote the file, so every memory in it may be stored. Raises NotARecord with the number of the first record that
+    cannot be read, or is more than may be stored."""
     equals: Counter[bytes] = Counter()
     memories: dict[str, ShortTermMemory] = {}
 
@@ -289,7 +279,7 @@ def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = F
             ordinal = equals[dumps(key)]
             equals[dumps(key)] += 1
             record = record | {"id": hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]}
-        return _short_term(record, conversation_id)
+        return short_term(record, conversation_id)
 
     for memory in _whole_file(records, read, ours):
         memories[memory.id] = memory
@@ -303,9 +293,12 @@ def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) 
             if not ours and (reason := excess(memory)) is not None:
                 raise NotARecord(reason)
         except (NotARecord, RecursionError) as error:
-            reason = str(error) if isinstance(error, NotARecord) else TOO_DEEP
-            raise NotARecord(f"record {number} cannot be read: {reason}") from error
+            raise NotARecord(f"record {number} cannot be read: {reason_of(error)}") from error
         yield memory
+
+
+def reason_of(error: NotARecord | RecursionError) -> str:
+    return str(error) if isinstance(error, NotARecord) else TOO_DEEP
 
 
 def _time_of(record: Json) -> Any:
@@ -377,21 +370,13 @@ def long_term_json(memory: LongTermMemory) -> Json:
 
 
 def long_term(record: Json) -> LongTermMemory:
-    """A long-term memory from its JSON form. Raises NotARecord if it has no name or no trigger, or is nested too
-    deeply."""
-    try:
-        return _long_term(record)
-    except RecursionError as error:
-        raise NotARecord(TOO_DEEP) from error
-
-
-def _long_term(record: Json) -> LongTermMemory:
+    """A long-term memory from its JSON form. Raises NotARecord if it has no name or no trigger; that or RecursionError
+    if it is nested too deeply."""
     rest = dict(record)
     name, trigger = rest.pop("name", None), rest.pop("trigger", None)
     if not isinstance(name, str) or not name or not isinstance(trigger, str):
         raise NotARecord("it has no name or no trigger")
-    created = rest.pop("createdAt", None)
-    updated = rest.pop("updatedAt", None)
+    created, updated = rest.pop("createdAt", None), rest.pop("updatedAt", None)
     updated_context = rest.pop("updatedContext", None)
     return LongTermMemory(
         name=name,
@@ -410,7 +395,7 @@ def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermM
     `short_terms`. Raises NotARecord with the number of the first record that cannot be read, or is more than may be
     stored."""
     memories: dict[str, LongTermMemory] = {}
-    for memory in _whole_file(records, _long_term, ours):
+    for memory in _whole_file(records, long_term, ours):
         if memory.name in memories:
             names = (f"{memory.name} ({ordinal})" for ordinal in count(2))
             memory = replace(memory, name=next(name for name in names if name not in memories))

@@ -20,12 +20,10 @@ from typing import Any
 from memory_server.core.changes import Commit, apply
 from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store import change_codec, codec, quarantine, snapshots
-from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit
+from memory_server.storage.json_store import codec, past, snapshots
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
-from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, SNAPSHOTS, Snapshots, hash_of
 from memory_server.storage.partition import folders, journal
-from memory_server.storage.partition.folder_names import folder_name, hashed_name
+from memory_server.storage.partition.folders import folder_name, hashed_name
 
 log = logging.getLogger(__name__)
 
@@ -42,16 +40,12 @@ class Position:
     place: journal.Place | None
     marks: Mapping[str, snapshots.Mark]
     torn: bytes = b""
-    edit: HandEdit | None = None
+    edit: snapshots.HandEdit | None = None
     """What people changed in the snapshots and is not in the journal yet; the state holds it already."""
     unsettled: bool = False
     """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
     damaged: bool = False
     """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
-
-    @property
-    def generation(self) -> int:
-        return self.header.generation if self.header else 0
 
     @property
     def newer(self) -> bool:
@@ -82,23 +76,19 @@ class Opened:
 
 
 class ConversationFiles(Past):
-    """The files of the conversation `conversation_id` in `folder`, which need not exist.
-
-    `at_once`: a broken snapshot is mended at once, although somebody may be saving it.
-    """
+    """The files of the conversation `conversation_id` in `folder`, which need not exist. `at_once`: a broken snapshot
+    is mended at once, although somebody may be saving it."""
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
         super().__init__(folder / folders.PRIVATE)
         self.folder = folder
         self.conversation_id = conversation_id
         self.lock_path = self._private / "lock"
-        self._copies = Copies(self._private)
-        self._snapshots = Snapshots(folder, self._copies, conversation_id, at_once=at_once)
+        self._snapshots = snapshots.Snapshots(folder, conversation_id, at_once=at_once)
 
     # --- reading, without the lock ---------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether there is anything of this conversation on disk."""
         return self._journal.exists() or self._snapshots.exist()
 
     def load(self) -> tuple[ConversationState, Position]:
@@ -108,8 +98,7 @@ class ConversationFiles(Past):
         return opened.state, opened.position
 
     def open(self) -> Opened:
-        """Everything, from the snapshots and the journal. Raises SnapshotBroken if a snapshot cannot be read, somebody
-        may be saving it, and nothing tells what it held."""
+        """Everything, from the snapshots and the journal. Raises SnapshotBroken as `Snapshots.read` does."""
         for _ in range(READ_TRIES):
             before = journal.read_header(self._journal)
             marks = self._snapshots.marks()
@@ -151,13 +140,9 @@ class ConversationFiles(Past):
 
     def damaged(self) -> int:
         """How many unreadable pieces were set aside, not counting unfinished writes."""
-        return sum(piece.reason != quarantine.UNFINISHED for piece in quarantine.pieces(self._private))
+        return sum(piece.reason != past.UNFINISHED for piece in past.pieces(self._private))
 
     # --- writing, under the lock -----------------------------------------------------------------------
-
-    def make_folder(self) -> None:
-        """Make the folder that holds the lock, if it is missing. Only this step comes before the lock."""
-        folders.make_folder(self._private)
 
     def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
         """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
@@ -170,13 +155,12 @@ class ConversationFiles(Past):
             )
         if position.place is None:
             position = self._begin_journal(position, state.version)
-        return self._append(position, [change_codec.commit_json(commit)])
+        return self._append(position, [past.commit_json(commit)])
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
-        Returns the commit, if the edit changed anything, and the position after it.
-
-        A broken snapshot stays until it is written again; until then every reader salvages the same from it."""
+        Returns the commit, if the edit changed anything, and the position after it. A broken snapshot stays until it is
+        written again; until then every reader salvages the same from it."""
         if position.newer:
             return None, position
         if position.damaged:
@@ -191,15 +175,15 @@ class ConversationFiles(Past):
         if edit.hashes:
             log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
         commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
-        lines: list[Mapping[str, Any]] = [] if commit is None else [change_codec.commit_json(commit)]
+        lines: list[Mapping[str, Any]] = [] if commit is None else [past.commit_json(commit)]
         if edit.hashes:
             lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
         if lines:
             position = self._append(position, lines)
         for name, content in self._snapshots.contents().items():
             # From now on the next edit is compared with this.
-            if content is not None and hash_of(content) == edit.hashes.get(name):
-                self._copies.write(name, content)
+            if content is not None and snapshots.hash_of(content) == edit.hashes.get(name):
+                snapshots.write_copy(self._private, name, content)
         position = replace(position, edit=None)
         if edit.broken:
             # Its own value: only the event loop changes `state`.
@@ -208,37 +192,33 @@ class ConversationFiles(Past):
         return commit, position
 
     def snapshot_size(self, position: Position) -> int:
-        """Bytes of both snapshots."""
         return sum(mark[0] for mark in position.marks.values() if mark)
 
     def compact(self, state: ConversationState, position: Position, *, mend: bool = False) -> Position:
         """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also if
-        nothing happened since, because a snapshot is broken.
-
-        A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit, and
-        replaying it over a newer snapshot changes nothing.
-        """
+        nothing happened since, because a snapshot is broken. A crash at any step leaves files that `load` reads as
+        `state`: the journal still holds every commit, and replaying it over a newer snapshot changes nothing."""
         header = position.header
         if header is None or position.newer or (header.base == state.version and not mend):
             return position
         if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
         data = {
-            SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
-            LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
+            snapshots.SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
+            snapshots.LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
         }
         asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
         if self._snapshots.marks() != position.marks:
             # Edited a moment ago: an edit must be read first, and is never written over.
             return position
         # Noted before the renames: otherwise a crash between them would look like an edit by hand.
-        hashes: dict[str, str | None] = {name: hash_of(content) for name, content in data.items()}
+        hashes: dict[str, str | None] = {name: snapshots.hash_of(content) for name, content in data.items()}
         noted = self._append(position, [{"v": journal.FORMAT, "compacted": hashes}])
         for name, aside in asides.items():
             folders.take_name(aside, self.folder / name)
         folders.sync_folder(self.folder)
         for name, content in data.items():
-            self._copies.write(name, content)
+            snapshots.write_copy(self._private, name, content)
         self._write_facts(state.last_cleanup_ms)
         self.fold()
         if self.unread(noted):
@@ -257,10 +237,10 @@ class ConversationFiles(Past):
             self._write_facts(state.last_cleanup_ms)
         header, tail, _ = self._read_journal()
         if tail.bad:
-            quarantine.keep_broken(self._private, self._journal.name, folders.read_file(self._journal), at_ms)
-            torn = [journal.BadLine(tail.end, tail.torn, quarantine.UNFINISHED)] if tail.torn else []
+            past.keep_broken(self._private, self._journal.name, folders.read_file(self._journal), at_ms)
+            torn = [journal.BadLine(tail.end, tail.torn, past.UNFINISHED)] if tail.torn else []
             for line in (*tail.bad, *torn):
-                quarantine.set_aside(self._private, line.reason, line.data, line.offset)
+                past.set_aside(self._private, line.reason, line.data, line.offset)
             log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
             lines = b"".join(map(line_of, tail.lines))
             if header is None:
@@ -271,13 +251,13 @@ class ConversationFiles(Past):
                 position = self._replace_journal(position, header, lines)
         return replace(position, damaged=False)
 
-    def _set_aside(self, name: str, broken: Broken, now_ms: int) -> None:
+    def _set_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
         """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
-        kept = None if broken.data is None else quarantine.keep_broken(self._private, name, broken.data, now_ms)
-        where = {} if kept is None else {"kept": f"{quarantine.BROKEN}/{kept.name}"}
+        kept = None if broken.data is None else past.keep_broken(self._private, name, broken.data, now_ms)
+        where = {} if kept is None else {"kept": f"{past.BROKEN}/{kept.name}"}
         pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
         for offset, reason, text in pieces or [(0, broken.reason, "")]:
-            quarantine.set_aside(self._private, reason, text, offset, file=name, **where)
+            past.set_aside(self._private, reason, text, offset, file=name, **where)
         path = self.folder / name
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
@@ -289,7 +269,7 @@ class ConversationFiles(Past):
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.place is not None
         if position.torn:
-            quarantine.set_aside(self._private, quarantine.UNFINISHED, position.torn, position.journal_size)
+            past.set_aside(self._private, past.UNFINISHED, position.torn, position.journal_size)
         place = journal.append(self._journal, position.place, list(map(line_of, lines)))
         return replace(position, place=place, torn=b"", edit=None)
 
@@ -307,14 +287,14 @@ class ConversationFiles(Past):
             notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
             known = {
                 name: {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
-                for name in SNAPSHOTS
+                for name in snapshots.SNAPSHOTS
             }
         found = self._snapshots.read(data, position.marks, known, lambda: self.folded(version))
         state = ConversationState(
             self.conversation_id,
             version,
-            short_term={m.id: m for m in found[SHORT_TERM].base},
-            long_term={m.name: m for m in found[LONG_TERM].base},
+            short_term={m.id: m for m in found[snapshots.SHORT_TERM].base},
+            long_term={m.name: m for m in found[snapshots.LONG_TERM].base},
             last_cleanup_ms=self._last_cleanup_ms(),
         )
         replay(state, commits)
@@ -344,8 +324,7 @@ class ConversationFiles(Past):
             return {}
 
     def _last_cleanup_ms(self) -> int | None:
-        at_ms = self._facts().get("lastCleanup")
-        return at_ms if isinstance(at_ms, int) else None
+        return at_ms if isinstance(at_ms := self._facts().get("lastCleanup"), int) else None
 
     def _named(self) -> bool:
         """Whether `conversation.json` names the conversation, need not do so, or cannot be replaced."""
@@ -366,10 +345,10 @@ class ConversationFiles(Past):
         broken = {} if position.edit is None else position.edit.broken
         for name, content in data.items():
             if content is not None and name not in broken:
-                self._copies.write(name, content)
+                snapshots.write_copy(self._private, name, content)
         # The journal does not know a broken one, so every reader salvages it until it is written again.
         data |= {name: codec.dump_array(salvaged.records) for name, salvaged in broken.items()}
-        hashes = {name: hash_of(content) for name, content in data.items()}
+        hashes = {name: snapshots.hash_of(content) for name, content in data.items()}
         # Random, not 1: if a conversation is removed and another begins in its folder, a process that still has the
         # former one open must see the difference.
         return self._replace_journal(position, journal.Header(1 + secrets.randbits(32), version, hashes), lines)
@@ -391,7 +370,7 @@ def conversation_id_in(folder: Path) -> str | None:
     # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.
     if "~" in folder.name:
         with contextlib.suppress(OSError, ValueError):
-            for record in codec.load_array(folders.read_file(folder / SHORT_TERM)):
+            for record in codec.load_array(folders.read_file(folder / snapshots.SHORT_TERM)):
                 name = record.get("conversation_id")
                 if isinstance(name, str) and folder_name(name) == folder.name:
                     return name

@@ -1,4 +1,5 @@
-"""Findings about a data folder and about each conversation in it, as opening finds them; changes nothing.
+"""Findings about a data folder and about each conversation in it, as opening finds them; that changes nothing. And
+`doctor --repair`: it mends the files of a conversation as its next use would, even one that somebody may be saving.
 
 docs/how-to/mend-a-data-folder.md explains each finding and changes with this file.
 """
@@ -10,23 +11,23 @@ import errno
 import os
 import shutil
 import stat
+import time
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from memory_server.core import times
-from memory_server.core.backups import Backup, BackupNotFound
-from memory_server.core.errors import StorageError
-from memory_server.core.findings import Finding, Grade
-from memory_server.core.phrases import counted
+from memory_server.core.contents import BackupNotFound
+from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.core.phrases import Finding, Grade, counted
+from memory_server.core.private import Pause
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.folder_notes import FolderLedger, PauseNote
-from memory_server.storage.json_store import change_codec, codec, quarantine
+from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import folders, journal
-from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
-from memory_server.storage.partition.locking import locks_fail, try_lock
+from memory_server.storage.partition.folders import folder_name, hash_in, hashed_name, locks_fail, try_lock
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -47,19 +48,17 @@ UNTIL = "Upkeep removes them after storage.archive_days, as it does the history.
 MENDS = "the next use mends it, or `memory-server doctor --repair`"
 
 
-def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
-    """The findings about the folder itself."""
+def examine_folder(
+    data_dir: Path, now_ms: int, pause: Pause | None = None, last_run_ms: int | None = None
+) -> Iterator[Finding]:
+    """The findings about the folder itself, which is in this `pause`, and in which upkeep ran last at `last_run_ms`."""
     if data_dir.exists() and not data_dir.is_dir():
         yield Finding("error", "folder", f"{data_dir} is not a folder; choose another --data-dir.")
         return
-    parts = {
-        "folder": _folder(data_dir, now_ms),
-        "disk": _disk(data_dir),
-        "clock": _clock(data_dir, now_ms),
-        "backups": _backups(data_dir),
-    }
-    for about, found in parts.items():
-        yield from (Finding(grade, about, what) for grade, what in found)
+    yield from (Finding(grade, "folder", what) for grade, what in _folder(data_dir, pause))
+    yield from (Finding(grade, "disk", what) for grade, what in _disk(data_dir))
+    yield from (Finding(grade, "clock", what) for grade, what in _clock(data_dir, now_ms, last_run_ms))
+    yield from (Finding(grade, "backups", what) for grade, what in _backups(data_dir))
 
 
 def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
@@ -84,9 +83,7 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         *_place(data_dir, folder, name),
         *((grade, f"{what}; {MENDS}.") for grade, what in damage(opened, folder)),
         *_journal(opened, folder / folders.PRIVATE / "journal.jsonl"),
-        *_snapshots(opened),
-        *_future(opened, now_ms),
-        *_kept_lines(folder),
+        *_snapshots(opened, now_ms),
         *_leftovers(folder),
         *_lock(folder / folders.PRIVATE / "lock"),
         *_open_to_others(folder),
@@ -169,20 +166,17 @@ def _journal(opened: Opened, path: Path) -> Iterator[Said]:
         yield "note", f"{torn} and never acknowledged; the next writer cuts them off and keeps them in set-aside.jsonl."
     for line in opened.tail.lines:
         try:
-            _ = change_codec.commit(line) if "changes" in line else None
+            _ = past.commit_of(line) if "changes" in line else None
         except codec.NotARecord as error:
             yield "warning", f"Commit {line.get('seq')} in {path} is passed over: {error}."
 
 
-def _snapshots(opened: Opened) -> Iterator[Said]:
+def _snapshots(opened: Opened, now_ms: int) -> Iterator[Said]:
     for file_name, snapshot in opened.snapshots.items():
         if snapshot.edited_hash is not None:
             yield "note", f"{file_name} was changed by hand or by another program since it was written."
         if snapshot.copied and snapshot.broken is None:
             yield "note", f"{file_name} is missing; a copy of it counts, and the next write makes it again."
-
-
-def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
     for commit in opened.commits:
         if commit.at_ms > now_ms + FUTURE_MS:
             at = times.iso(commit.at_ms)
@@ -193,22 +187,19 @@ def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
             yield "warning", f"{said}; check the clock."
 
 
-def _kept_lines(folder: Path) -> Iterator[Said]:
-    path = folder / folders.PRIVATE / "history.jsonl"
-    tail = journal.parse_tail(folders.read_if_there(path) or b"", 0)
-    if bad := len(tail.bad) + bool(tail.torn):
-        yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
-
-
 def _leftovers(folder: Path) -> Iterator[Said]:
     private = folder / folders.PRIVATE
+    history = private / "history.jsonl"
+    tail = journal.parse_tail(folders.read_if_there(history) or b"", 0)
+    if bad := len(tail.bad) + bool(tail.torn):
+        yield "warning", f"{counted(bad, 'line')} of {history} cannot be read; the others count."
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield "note", f"{path} is left of a write that a crash ended; it may be deleted."
-    if aside := quarantine.pieces(private):
+    if aside := past.pieces(private):
         reasons = ", ".join(sorted({piece.reason for piece in aside}))
         yield "note", f"{len(aside)} unreadable pieces lie in set-aside.jsonl: {reasons}. {UNTIL}"
-    if kept := list(quarantine.broken_files(private)):
-        place = private / quarantine.BROKEN
+    if kept := list(past.broken_files(private)):
+        place = private / past.BROKEN
         files = counted(len(kept), "damaged file")
         yield "note", f"Copies of {files}, made before a repair, are in {place}. {UNTIL}"
 
@@ -245,7 +236,7 @@ def _open_to_others(folder: Path) -> Iterator[Said]:
         yield "warning", f"Others may look into {folder} (its mode is {mode}); `chmod 700` closes it."
 
 
-def _folder(data_dir: Path, now_ms: int) -> Iterator[Said]:
+def _folder(data_dir: Path, pause: Pause | None) -> Iterator[Said]:
     if not data_dir.exists():
         yield "note", f"{data_dir} does not exist yet; the first memory makes it."
     elif not os.access(data_dir, os.R_OK | os.X_OK):
@@ -255,7 +246,7 @@ def _folder(data_dir: Path, now_ms: int) -> Iterator[Said]:
             yield "error", f"{data_dir} cannot be written; check its owner and permissions."
         warned = list(_open_to_others(data_dir))
         yield from warned or [("ok", f"{data_dir} is there and its owner's only")]
-    if (pause := PauseNote(data_dir).read(now_ms)) is not None:
+    if pause is not None:
         yield "note", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls."
 
 
@@ -269,13 +260,12 @@ def _disk(data_dir: Path) -> Iterator[Said]:
         yield "ok", f"{free / 1024**3:.1f} GB free"
 
 
-def _clock(data_dir: Path, now_ms: int) -> Iterator[Said]:
+def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
     newest = 0
     for folder in folders.subfolders(data_dir):
         with contextlib.suppress(OSError):
             path = folder / folders.PRIVATE / "journal.jsonl"
             newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
-    last_run = FolderLedger(data_dir).last_run_ms()
     if newest > now_ms + CLOCK_MS:
         said = f"This clock says {times.iso(now_ms)}, but a journal was written at {times.iso(newest)}; set it."
         yield "warning", said
@@ -291,7 +281,14 @@ def _backups(data_dir: Path) -> Iterator[Said]:
         yield "note", f"{path} is a backup that is being made, or was cut short; then delete it."
     shelf = BackupFolder(place)
     found = shelf.listed()
-    problems = [problem for backup in found if (problem := _fault(shelf, backup)) is not None]
+    problems = []
+    for backup in found:
+        try:
+            with shelf.open(backup.name):  # checks the whole file, as a restore does
+                pass
+        except (BackupNotFound, StorageError) as error:
+            unread = f"The backup {backup.name} cannot be used: {backup.problem}."
+            problems.append(str(error) if backup.problem is None else unread)
     for problem in problems:
         yield "warning", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it."
     if found and not problems:
@@ -300,12 +297,59 @@ def _backups(data_dir: Path) -> Iterator[Said]:
         yield "note", "There is none; `memory-server backup` makes one."
 
 
-def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
-    """Why a backup cannot be restored; None if it can. Checks the whole file, as a restore does."""
-    if backup.problem is not None:
-        return f"The backup {backup.name} cannot be used: {backup.problem}."
+# --- repair --------------------------------------------------------------------------------------------------
+
+WAIT_SECONDS = 10.0
+"""How long a repair waits for a writer, as any writer does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is damaged and will be mended, in sentences. `kept_in`: where a repair keeps the files as they were."""
+
+    conversation_id: str
+    steps: tuple[str, ...]
+    kept_in: Path
+
+
+def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> Plan | None:
+    """Mend what is damaged in `folder`, and say what that was; None: nothing is, or another conversation is `wanted`.
+    After a StorageError nothing was mended."""
+    path = folder / folders.PRIVATE / "lock"
     try:
-        with shelf.open(backup.name):
+        if wanted not in (None, conversation_id_in(folder)):
             return None
-    except (BackupNotFound, StorageError) as error:
-        return str(error)
+        # Looked at first without the lock: whole conversations are neither waited for nor touched.
+        found = plan(folder)
+        if found is None or dry_run:
+            return found
+        folders.make_folder(path.parent)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (lock := try_lock(path)) is None:
+            if time.monotonic() > deadline:
+                raise LockTimeout(
+                    f"another process has been writing for more than {WAIT_SECONDS:g} s; try again.", path
+                )
+            time.sleep(0.02)
+        try:
+            if (found := plan(folder)) is not None:
+                files = ConversationFiles(folder, found.conversation_id, at_once=True)
+                files.absorb(*files.load(), at_ms=now_ms)
+            return found
+        finally:
+            lock.release()
+    except (OSError, StorageError) as error:
+        raise StorageError(f"{folder.name} was left as it is: {error}", folder) from error
+
+
+def plan(folder: Path) -> Plan | None:
+    """What a repair would mend in `folder`; changes nothing. None: nothing is damaged, or it is not a conversation.
+    Raises StorageUnwritable if a newer memory-server wrote here, so that this one must not touch it."""
+    name = conversation_id_in(folder)
+    if name is None:
+        return None
+    opened = ConversationFiles(folder, name, at_once=True).open()
+    if opened.position.newer:
+        raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
+    steps = tuple(f"{what}." for _, what in damage(opened, folder))
+    return Plan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None

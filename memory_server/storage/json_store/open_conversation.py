@@ -21,16 +21,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.core.archive import KEEP_MS, Horizon
-from memory_server.core.changes import Commit
+from memory_server.core.changes import Commit, change_id
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import Decide, Result
-from memory_server.core.undo import change_id
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.past import replay
-from memory_server.storage.partition.folders import FileRefused, advice_on
-from memory_server.storage.partition.locking import FileLock, try_lock
+from memory_server.storage.partition import folders
+from memory_server.storage.partition.folders import FileLock, try_lock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -76,7 +75,7 @@ class OpenConversation:
     _files: ConversationFiles
     _clock: Callable[[], int]
     _parameters: StoreParameters
-    _background: Callable[[Coroutine[Any, Any, None]], None]
+    _background: Callable[[Coroutine[Any, Any, None]], object]
     _meter: Meter
     _writers: asyncio.Lock = field(default_factory=asyncio.Lock)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -110,7 +109,7 @@ class OpenConversation:
     async def read(self) -> ConversationState:
         if self._latest and self._state is not None:
             return self._state
-        if not self._exists():
+        if not translated(self.folder, self._files.exists):
             return ConversationState(self._files.conversation_id)
         async with self._reading:
             state, position = await self._catch_up()
@@ -122,7 +121,7 @@ class OpenConversation:
     async def update(
         self, decide: Decide[Result], *, by: str, at_ms: int, patience: float
     ) -> tuple[Result, str | None]:
-        if not self._exists():
+        if not translated(self.folder, self._files.exists):
             # Reading a conversation does not make anything on disk.
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
@@ -157,7 +156,7 @@ class OpenConversation:
     ) -> None:
         """Fold the journal, and remove what is beyond `horizon`. `still`: whether it is still needed, asked under the
         lock, because several processes may begin at once."""
-        if not self._exists():
+        if not translated(self.folder, self._files.exists):
             return
         async with self._exclusively(patience) as (state, position, _):
             if still is not None and not still(position):
@@ -185,7 +184,8 @@ class OpenConversation:
             raise self._too_long(patience) from error
         try:
             if not self._files.lock_path.parent.exists():
-                await self._blocking(self._files.make_folder)
+                # Only this step comes before the lock.
+                await self._blocking(lambda: folders.make_folder(self._files.lock_path.parent))
             lock = await self._lock(deadline, patience)
 
             def release() -> None:
@@ -197,7 +197,14 @@ class OpenConversation:
                 async with self._reading:
                     state, position = await self._catch_up()
                     if position.pending:
-                        position = await self._absorb(state, position)
+                        # Commit what people edited in the snapshots, and mend what is damaged.
+                        edited, at_ms = position, self._clock()
+                        self._state = None  # if a step fails, the next call reads everything again
+                        absorbed = await self._blocking(lambda: self._files.absorb(state, edited, at_ms=at_ms))
+                        commit, position = absorbed
+                        self._follow(state, [] if commit is None else [commit], position)
+                        self._commits_since_compaction += 1
+                        self._plan_compaction()
                     self._latest = True
                     yield state, position, release
             finally:
@@ -218,16 +225,6 @@ class OpenConversation:
                 if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
                     return lock
         raise self._too_long(patience)
-
-    async def _absorb(self, state: ConversationState, position: Position) -> Position:
-        """Commit what people edited in the snapshots, and mend what is damaged."""
-        at_ms = self._clock()
-        self._state = None  # if a step fails, the next call reads everything again
-        commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
-        self._follow(state, [] if commit is None else [commit], reached)
-        self._commits_since_compaction += 1
-        self._plan_compaction()
-        return reached
 
     async def _absorb_quietly(self) -> None:
         try:
@@ -270,15 +267,15 @@ class OpenConversation:
         if self._outgrown(position):
             self._background(self._compact_quietly(self._outgrown))
         elif self.small_and_dirty:
-            loop = asyncio.get_running_loop()
-            self._idle = loop.call_later(self._parameters.idle_seconds, self._fell_idle)
+
+            def fell_idle() -> None:
+                self._idle = None
+                self._background(self._compact_quietly())
+
+            self._idle = asyncio.get_running_loop().call_later(self._parameters.idle_seconds, fell_idle)
 
     def _outgrown(self, position: Position) -> bool:
         return position.journal_size > max(self._files.snapshot_size(position), self._parameters.small_bytes)
-
-    def _fell_idle(self) -> None:
-        self._idle = None
-        self._background(self._compact_quietly())
 
     async def _compact_quietly(self, still: Callable[[Position], bool] | None = None) -> None:
         try:
@@ -287,9 +284,6 @@ class OpenConversation:
             log.debug("compaction put off, another process is writing: %s", self.folder)
         except StorageError as error:
             log.warning("%s %s", error, BEHIND)
-
-    def _exists(self) -> bool:
-        return translated(self.folder, self._files.exists)
 
     async def _blocking(self, call: Callable[[], T]) -> T:
         work = asyncio.get_running_loop().run_in_executor(None, translated, self.folder, call)
@@ -315,5 +309,5 @@ def translated(path: Path, call: Callable[[], T]) -> T:
         return call()
     except OSError as error:
         file = Path(error.filename or path)
-        place = path if isinstance(error, FileRefused) else file
-        raise StorageUnwritable(f"Nothing was changed in {place}: {advice_on(error)}.", file) from error
+        place = path if isinstance(error, folders.FileRefused) else file
+        raise StorageUnwritable(f"Nothing was changed in {place}: {folders.advice_on(error)}.", file) from error

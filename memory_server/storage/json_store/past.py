@@ -1,22 +1,30 @@
-"""A conversation's history: the commits that were folded into the snapshots. The archive is read from it.
+"""A conversation's past: commits as lines, the history of those that were folded into the snapshots, and what damage
+and repairs leave: pieces set aside, and files as they were before a repair. The archive is read from the history.
 
 Blocking calls on the files of one conversation. Writing needs the lock. A reader reads the journal first and gives its
-commits: a compaction in between makes both hold the same commits, and none is missed.
+commits: a compaction in between makes both hold the same commits, and none is missed. What damage leaves may hold text
+that was forgotten later, so it expires with the history.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from memory_server.core import changes, times
 from memory_server.core.archive import Archived, Horizon, archived
-from memory_server.core.changes import Commit, apply
+from memory_server.core.changes import Change, Commit, apply
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store import change_codec, codec, quarantine
+from memory_server.core.nesting import deeper
+from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders, journal
 
 log = logging.getLogger(__name__)
@@ -26,10 +34,8 @@ _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').sear
 
 class Past:
     """The past of the conversation that is kept in `private`: `history.jsonl`, and before it the commits of the journal
-    beside it; what does not count is set aside there (quarantine.py).
-
-    Older versions also wrote removals to `archive.jsonl`. It is no longer read, but its text expires with the history.
-    """
+    beside it; what does not count is set aside there. Older versions also wrote removals to `archive.jsonl`. It is no
+    longer read, but its text expires with the history."""
 
     def __init__(self, private: Path) -> None:
         self._private = private
@@ -40,8 +46,7 @@ class Past:
 
     def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        older = (commit for commit in self._newest_first() if before is None or commit.version < before)
-        return tuple(islice(older, limit))
+        return tuple(islice((c for c in self._newest_first() if before is None or c.version < before), limit))
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
@@ -50,8 +55,8 @@ class Past:
     def folded(self, version: int) -> ConversationState:
         """The state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
-        oldest_first = reversed(tuple(commits_in(journal.newest_first([self._history]), self._history)))
-        replay(state, (commit for commit in oldest_first if commit.version <= version))
+        newest_first = tuple(commits_in(journal.newest_first([self._history]), self._history))
+        replay(state, (commit for commit in reversed(newest_first) if commit.version <= version))
         return state
 
     def _newest_first(self, wanted: Callable[[bytes], object] | None = None) -> Iterator[Commit]:
@@ -68,7 +73,7 @@ class Past:
         # Line by line: all of them parsed at once would take ten times the size of the file.
         for raw, line in journal.lines_in(data[start:], start):
             if isinstance(line, journal.BadLine):
-                quarantine.set_aside(self._private, line.reason, line.data, line.offset)
+                set_aside(self._private, line.reason, line.data, line.offset)
             elif "changes" in line:
                 commits.append((line["seq"], raw + b"\n"))
         journal.keep(self._history, commits)
@@ -77,7 +82,7 @@ class Past:
         """Remove the commits and what was set aside beyond `horizon`, and their text with them."""
         for path in (self._history, self._private / "archive.jsonl"):
             journal.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
-        quarantine.expire_leavings(self._private, horizon)
+        expire_leavings(self._private, horizon)
 
 
 def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
@@ -88,7 +93,6 @@ def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
 
 
 def line_of(fields: Mapping[str, Any]) -> bytes:
-    """A line of a journal or history."""
     return journal.frame(fields, codec.dumps(dict(fields)))
 
 
@@ -104,6 +108,176 @@ def commits_in(lines: Iterable[Mapping[str, Any]], place: Path) -> Iterator[Comm
     for line in lines:
         if "changes" in line:
             try:
-                yield change_codec.commit(line)
+                yield commit_of(line)
             except codec.NotARecord as error:
                 log.warning("commit %s of %s passed over: %s", line.get("seq"), place, error)
+
+
+# --- changes and commits as JSON: the items of a journal line (docs/reference/data-folder.md) ----------------
+
+COMMIT_FORMAT = 1
+"""The version of a commit's line."""
+
+
+_Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+"""How a part of a change is written, and how it is read."""
+
+
+def _plain(value: Any) -> Any:
+    return value
+
+
+_PLAIN, _NUMBER = (_plain, _plain), (_plain, float)
+_SHORT, _LONG = (codec.short_term_json, codec.short_term), (codec.long_term_json, codec.long_term)
+_LONG_OR_NONE = (
+    lambda memory: None if memory is None else codec.long_term_json(memory),
+    lambda record: None if record is None else codec.long_term(record),
+)
+
+TYPES: Mapping[str, tuple[type, Mapping[str, _Form]]] = {
+    "added": (changes.Added, {"memory": _SHORT}),
+    "reinforced": (changes.Reinforced, {"id": _PLAIN, "before": _NUMBER, "after": _NUMBER}),
+    "edited": (changes.Edited, {"memory": _SHORT, "before": _SHORT}),
+    "forgotten": (changes.Forgotten, {"memory": _SHORT, "reason": _PLAIN}),
+    "restored": (changes.Restored, {"memory": _SHORT, "reason": _PLAIN}),
+    "pinned": (changes.Pinned, {"id": _PLAIN}),
+    "unpinned": (changes.Unpinned, {"id": _PLAIN}),
+    "trigger_set": (changes.TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
+    "trigger_removed": (changes.TriggerRemoved, {"memory": _LONG, "reason": _PLAIN}),
+    "cleaned_up": (changes.CleanedUp, {"at": _PLAIN, "before": _PLAIN}),
+}
+"""Each type of change by its name on disk: its class, and the keys of its fields in their order."""
+_NAMES = {made: name for name, (made, _) in TYPES.items()}
+
+
+def change_json(change: Change) -> codec.Json:
+    name = _NAMES[type(change)]
+    values = (getattr(change, field) for field in change.__match_args__)
+    keys = TYPES[name][1].items()
+    return {"type": name} | {key: write(value) for (key, (write, _)), value in zip(keys, values, strict=True)}
+
+
+def change(record: codec.Json) -> Change:
+    """A change from its JSON form. Raises codec.NotARecord if it is of no known type or lacks a part."""
+    try:
+        made, keys = TYPES[record["type"]]
+        known = {"reason": "deleted"} | record
+        found: Change = made(*(read(known[key]) for key, (_, read) in keys.items()))
+        return found
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise codec.NotARecord(f"a change cannot be read: {error!r}") from error
+
+
+def commit_json(commit: Commit) -> codec.Json:
+    """The fields of a commit's line, without its checksum."""
+    return {
+        "v": COMMIT_FORMAT,
+        "seq": commit.version,
+        "at": times.iso(commit.at_ms),
+        "by": commit.by,
+        "changes": list(map(change_json, commit.changes)),
+    }
+
+
+def commit_of(line: Mapping[str, Any]) -> Commit:
+    """A commit from the fields of its line. Raises codec.NotARecord if it lacks a part, or one of its changes cannot be
+    read."""
+    try:
+        made = tuple(map(change, line["changes"]))
+        return Commit(int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), made)
+    except (KeyError, TypeError) as error:
+        raise codec.NotARecord(f"a commit cannot be read: {error!r}") from error
+
+
+# --- what damage and repairs leave in a folder --------------------------------------------------------------
+
+SET_ASIDE = "set-aside.jsonl"
+BROKEN = "broken"
+_STAMP = "%Y%m%d-%H%M%S"
+UNFINISHED = "the last line was not finished"
+UNREADABLE = "a line that cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One line of `set-aside.jsonl`. `since_ms`: when upkeep first found it, None before that."""
+
+    fields: Mapping[str, Any]
+    reason: str
+    since_ms: int | None
+
+
+def set_aside(private: Path, reason: str, data: bytes | str, offset: int, **more: str) -> None:
+    """Keep what does not count, which stood at `offset`. A second call with the same does nothing."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
+    fields = {"offset": offset, "reason": reason, **more, "data": text}
+    if not any(fields.items() <= piece.fields.items() for piece in pieces(private)):
+        folders.append_durably(private / SET_ASIDE, codec.dumps(fields) + b"\n")
+
+
+def pieces(private: Path) -> list[Piece]:
+    """What was set aside, oldest first."""
+    return list(map(_piece, (folders.read_if_there(private / SET_ASIDE) or b"").splitlines()))
+
+
+def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path:
+    """Keep a file as it was, durably, under a name that begins with the time; its path. A file that is kept already, as
+    after a crash, is not kept twice."""
+    folder = private / BROKEN
+    folders.make_folder(folder)
+    for path, _ in broken_files(private):
+        whole = not path.name.endswith(".next")  # one that a crash left will be written over
+        if whole and file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
+            return path
+    name, number = f"{times.moment_of(now_ms):{_STAMP}}-{file_name}", 1
+    while os.path.lexists(path := folder / (name if number == 1 else f"{name}.{number}")):
+        number += 1
+    folders.replace_file(path, data)
+    return path
+
+
+def broken_files(private: Path) -> Iterator[tuple[Path, int]]:
+    """The files that repairs kept, each with its time in milliseconds since 1970, oldest first."""
+    folder = private / BROKEN
+    if folder.is_dir():
+        yield from sorted(((path, _kept_at(path)) for path in folder.iterdir()), key=lambda item: (item[1], item[0]))
+
+
+def expire_leavings(private: Path, horizon: Horizon) -> None:
+    """Remove what is there since before `horizon`."""
+    there = pieces(private)
+    # A piece has no time of its own: it counts from the first upkeep that finds it.
+    now = {"since": times.iso(horizon.now_ms)}
+    dated = [
+        piece if piece.since_ms is not None else Piece({**piece.fields, **now}, piece.reason, horizon.now_ms)
+        for piece in there
+    ]
+    kept = dated[horizon.passed(piece.since_ms for piece in dated) :]
+    if kept != there:
+        folders.replace_file(private / SET_ASIDE, b"".join(codec.dumps(dict(piece.fields)) + b"\n" for piece in kept))
+    files = list(broken_files(private))
+    gone = files[: horizon.passed(time_ms for _, time_ms in files)]
+    for path, _ in gone:
+        folders.remove_file(path)
+    if gone:
+        folders.sync_folder(private / BROKEN)
+
+
+def _piece(line: bytes) -> Piece:
+    try:
+        fields = codec.load_object(line)
+        if "reason" not in fields or deeper(fields):
+            raise codec.NotARecord(UNREADABLE)
+    except codec.NotARecord:
+        fields = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}
+    since_ms = None
+    with contextlib.suppress(codec.NotARecord, KeyError):
+        since_ms = codec.milliseconds(fields["since"])
+    return Piece(fields, str(fields["reason"]), since_ms)
+
+
+def _kept_at(path: Path) -> int:
+    try:
+        return times.milliseconds(datetime.strptime(path.name[:15], _STAMP).replace(tzinfo=UTC))
+    except ValueError:
+        return path.stat().st_mtime_ns // 1_000_000

@@ -1,8 +1,9 @@
 """The two snapshots of a conversation, which people and other programs read and edit too.
 
 If the journal knows the hash of a snapshot, it builds on that snapshot. If not, the snapshot was edited: the journal
-builds on the copy of what was last written, and hand_edits.py says what the edit means. A snapshot that cannot be read
-as memories is broken: what can be read of it is an edit that removes nothing. Blocking calls that change nothing.
+builds on the copy of what was last written, which shows whether the edit removed a memory, or whether the memory came
+after the editor was opened. A snapshot that cannot be read as memories is broken: what can be read of it is an edit
+that removes nothing. Blocking calls; only `write_copy` changes files.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import json
 import logging
+import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_server.core.changes import Change
+from memory_server.core.changes import Change, merged, putting, removing
 from memory_server.core.errors import SnapshotBroken
-from memory_server.core.model import ConversationState, Memory
+from memory_server.core.model import ConversationState, Memory, ShortTermMemory, excess
+from memory_server.core.nesting import deeper
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, edits
-from memory_server.storage.json_store.salvage import Read, salvage
+from memory_server.storage.json_store.codec import Json
 from memory_server.storage.partition import folders
 
 log = logging.getLogger(__name__)
@@ -34,6 +38,9 @@ SNAPSHOTS = (SHORT_TERM, LONG_TERM)
 SAVING_SECONDS = 5.0
 """A file that cannot be read and is younger than this may be half saved: it is left alone."""
 
+_LEVEL = 1
+"""Of zlib: the fastest; the next ones save little of digits that are chance."""
+
 GONE = "it is missing, and so is the copy of it"
 
 Mark = tuple[int, int] | None
@@ -42,9 +49,14 @@ Known = Collection[str | None]
 """Hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None stands for a missing file."""
 
 
+Read = Callable[[Json], Memory]
+_BETWEEN = re.compile(r"[\s,]*")
+_OBJECT = re.compile(r"\{")
+
+
 class _Kind(NamedTuple):
     """What differs between the two snapshots: how its file and one record are read, a field that only its records have
-    (salvage.py), and the memories in a state."""
+    (`salvage`), and the memories in a state."""
 
     read: Callable[..., list[Any]]
     read_one: Read
@@ -63,10 +75,61 @@ _KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text that is not a record: its offset in characters, the text, and why it does not count."""
+
+    offset: int
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """`encoding`: how the file was read, where that was not UTF-8."""
+
+    records: tuple[Json, ...]
+    pieces: tuple[Piece, ...]
+    encoding: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A snapshot that cannot be used: its bytes (None: it is missing), the reason, and what can be read of it."""
+
+    data: bytes | None
+    reason: str
+    records: tuple[Json, ...]
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandEdit:
+    """An edit that is not committed yet: its changes, the hashes of the edited snapshots, and the broken snapshots."""
+
+    changes: tuple[Change, ...]
+    hashes: Mapping[str, str | None]
+    broken: Mapping[str, Broken]
+
+
+def write_copy(private: Path, name: str, data: bytes) -> None:
+    """Keep a copy of the snapshot `name` as it was last written or read after an edit, compressed to a quarter."""
+    folders.replace_file(private / f"{name}.zlib", zlib.compress(data, _LEVEL))
+
+
+def read_copy(private: Path, name: str) -> bytes | None:
+    """The copy of the snapshot `name`; None if it is missing or cannot be read."""
+    unpacking = zlib.decompressobj()
+    try:
+        data = unpacking.decompress(folders.read_file(private / f"{name}.zlib"), folders.MAX_FILE_BYTES)
+    except (FileNotFoundError, folders.FileRefused, zlib.error):
+        return None
+    # Without `eof` it is cut off, or larger than a snapshot may be.
+    return data if unpacking.eof else None
+
+
 @dataclass(slots=True)
 class Snapshot:
-    """What one snapshot holds."""
-
     base: list[Any]
     """What the journal builds on."""
     edited: list[Any] | None = None
@@ -98,10 +161,33 @@ def hand_edit(found: Mapping[str, Snapshot], now: ConversationState) -> HandEdit
     return HandEdit(tuple(changes), hashes, broken) if hashes or broken else None
 
 
+def edits(
+    base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory], *, removes: bool
+) -> list[Change]:
+    """The changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by key.
+    A memory that came after `base` stays; one that the edit left out is forgotten, if the edit `removes`. A long-term
+    memory that the edit changed becomes as the edit has it. Of a short-term memory, a field that the edit did not
+    change keeps its present value, and a score is never lowered: the lower score is that of an editor that was open
+    while memories were recalled."""
+    known, found = {memory.key: memory for memory in base}, {memory.key: memory for memory in edited}
+    changes: list[Change] = []
+    for key, memory in found.items():
+        before, current = known.get(key), now.get(key)
+        if memory == before:
+            continue
+        if isinstance(memory, ShortTermMemory) and isinstance(current, ShortTermMemory):
+            wanted = merged(before, memory, current) if isinstance(before, ShortTermMemory) else memory
+            memory = replace(wanted, score=max(wanted.score, current.score))
+        if memory != current:
+            changes.append(putting(memory, current))
+    if removes:
+        changes += (removing(now[key], "hand") for key in known if key not in found and key in now)
+    return changes
+
+
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Without garbage collection: reading leaves no garbage, and the collector took a sixth of the time with 10,000
-    memories."""
+    # Reading leaves no garbage, and the collector took a sixth of the time with 10,000 memories.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -114,14 +200,13 @@ def _without_collecting() -> Iterator[None]:
 class Snapshots:
     """The snapshots of `conversation_id` in `folder`, and the copies of them."""
 
-    def __init__(self, folder: Path, copies: Copies, conversation_id: str, *, at_once: bool = False) -> None:
+    def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
         self.paths = {name: folder / name for name in SNAPSHOTS}
-        self._copies = copies
+        self._private = folder / folders.PRIVATE
         self._conversation_id = conversation_id
         self._at_once = at_once
 
     def exist(self) -> bool:
-        """Whether there is one."""
         return any(path.exists() for path in self.paths.values())
 
     def contents(self) -> dict[str, bytes | None]:
@@ -140,11 +225,9 @@ class Snapshots:
         known: Mapping[str, Known] | None,
         lost: Callable[[], ConversationState],
     ) -> dict[str, Snapshot]:
-        """What `data`, read at `marks`, holds, by the names of the snapshots.
-
-        `known` is None where there is no journal; `lost` gives what the history says the snapshots held, for memories
-        that a broken one lost. Raises SnapshotBroken: one cannot be read, may be being saved just now, and nothing
-        tells what it held."""
+        """What `data`, read at `marks`, holds, by the names of the snapshots. `known` is None where there is no
+        journal; `lost` gives what the history says the snapshots held, for memories that a broken one lost. Raises
+        SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held."""
         found: dict[str, Snapshot] = {}
         for name, kind in _KINDS.items():
             one = self._one(name, data[name], marks[name], None if known is None else known[name])
@@ -198,7 +281,7 @@ class Snapshots:
         """The memories that the journal builds on, by the copy; None where nothing tells them."""
         if known is None:
             return None
-        copy = self._copies.read(name)
+        copy = read_copy(self._private, name)
         if copy is not None and hash_of(copy) in known:
             with contextlib.suppress(ValueError):
                 return self._parsed(name, copy, edited=False, ours=True)
@@ -235,3 +318,63 @@ def _mark(path: Path) -> Mark:
     except FileNotFoundError:
         return None
     return facts.st_size, facts.st_mtime_ns
+
+
+# --- a broken JSON array, record by record
+#
+# After a place that cannot be read, a record is sought at every `{`. So the layout of the file and the kind of damage
+# do not matter: a file cut off, a comma too many, a typing error, two files in one.
+
+
+def salvage(data: bytes, read: Read, mark: str) -> Salvage:
+    """The records of a broken array. `read` makes a memory of a record, or raises NotARecord; `mark` is a field that
+    every record has, and objects inside a record do not have: `text`, `trigger`."""
+    # U+FFFD stands for wrong bytes.
+    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else None
+    text = data.decode(encoding or "utf-8-sig", "replace")
+    decoder = json.JSONDecoder()
+    records: list[Json] = []
+    pieces: list[Piece] = []
+    start = text.find("[") + 1 if text.lstrip().startswith("[") else 0
+    place = _skipped(text, start)
+    while place < len(text) and (text[place] != "]" or text[place + 1 :].strip()):
+        value, end = _value(decoder, text, place)
+        reason = _fault(value, read) if isinstance(value, dict) else "it is not a record"
+        if reason is None:
+            records.append(value)
+        else:
+            if end is None:
+                reason = "it is not JSON"
+                end = _next_record(decoder, text, place + 1, read, mark)
+            pieces.append(Piece(place, text[place:end].rstrip(", \n"), reason))
+        place = _skipped(text, end or len(text))
+    return Salvage(tuple(records), tuple(pieces), encoding)
+
+
+def _fault(record: Json, read: Read) -> str | None:
+    """Why an object is not a memory that may be stored; None if it is."""
+    if deeper(record):
+        return codec.TOO_DEEP
+    try:
+        return excess(read(record))
+    except codec.NotARecord as error:
+        return str(error)
+
+
+def _skipped(text: str, place: int) -> int:
+    return found.end() if (found := _BETWEEN.match(text, place)) else place
+
+
+def _value(decoder: json.JSONDecoder, text: str, place: int) -> tuple[Any, int | None]:
+    try:
+        return decoder.raw_decode(text, place)
+    except (ValueError, RecursionError):
+        return None, None
+
+
+def _next_record(decoder: json.JSONDecoder, text: str, place: int, read: Read, mark: str) -> int:
+    for found in _OBJECT.finditer(text, place):
+        value, end = _value(decoder, text, found.start())
+        if end is not None and isinstance(value, dict) and mark in value and _fault(value, read) is None:
+            return found.start()
+    return len(text)

@@ -21,7 +21,7 @@ from memory_server.core.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 from memory_server.storage.partition import folders
-from memory_server.storage.partition.folder_names import FolderNames
+from memory_server.storage.partition.folders import FolderNames
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
@@ -30,10 +30,8 @@ T = TypeVar("T")
 
 
 class JsonFileStore:
-    """Conversations as JSON files under `data_dir`. See `ports.ConversationStore`.
-
-    Touches the disk first when a conversation is used. `clock` gives milliseconds since 1970 for the commits.
-    """
+    """Conversations as JSON files under `data_dir`. See `ports.ConversationStore`. Touches the disk first when a
+    conversation is used. `clock` gives milliseconds since 1970 for the commits."""
 
     def __init__(
         self,
@@ -73,9 +71,8 @@ class JsonFileStore:
 
         try:
             # In a task of its own: a cancelled caller must not stop a commit half-way.
-            return await self._finish(
-                conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), patience=patience)
-            )
+            work = conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), patience=patience)
+            return await asyncio.shield(self._begun(work))
         except asyncio.CancelledError:
             abandoned = True
             raise
@@ -118,7 +115,7 @@ class JsonFileStore:
         now = self._clock() if now_ms is None else now_ms
         horizon = Horizon(now - self._parameters.keep_ms, now)
         conversation = self._conversation(conversation_id)
-        await self._finish(conversation.compact(self._parameters.wait_seconds, horizon))
+        await asyncio.shield(self._begun(conversation.compact(self._parameters.wait_seconds, horizon)))
 
     async def aclose(self) -> None:
         if self._sweep is not None:
@@ -157,10 +154,8 @@ class JsonFileStore:
         return conversation
 
     def _let_go(self, about_to_be_used: int = 1) -> None:
-        """Close conversations that were idle for long or are too many, those with the oldest use first.
-
-        They are whole on disk. A busy conversation stays, and so does the one used last while it is `about_to_be_used`.
-        """
+        """Close conversations that were idle for long or are too many, those with the oldest use first. They are whole
+        on disk. A busy conversation stays, and so does the one used last while it is `about_to_be_used`."""
         oldest = time.monotonic() - self._parameters.open_seconds
         excess = len(self._open) - self._parameters.open_count
         for conversation_id, conversation in list(self._open.items())[: len(self._open) - about_to_be_used]:
@@ -170,25 +165,25 @@ class JsonFileStore:
                 del self._open[conversation_id]
                 excess -= 1
         if self._sweep is None and self._open:
-            self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_seconds, self._swept)
 
-    def _swept(self) -> None:
-        self._sweep = None
-        self._let_go(about_to_be_used=0)
+            def swept() -> None:
+                self._sweep = None
+                self._let_go(about_to_be_used=0)
 
-    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.shield(self._task(work))
+            self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_seconds, swept)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
-        self._task(work)
+        self._begun(work)
 
-    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _begun(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task of its own for `work`, which goes on without its caller, until the store is closed."""
+
+        def done(task: asyncio.Task[Any]) -> None:
+            self._running.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.debug("storage work failed: %s", error)
+
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(done)
         return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.debug("storage work failed: %s", error)

@@ -1,5 +1,5 @@
-"""Folders and whole files on disk: which folder a conversation has, and how a file is replaced so that a crash leaves
-the old one or the new one. Knows nothing of memories.
+"""Folders and whole files on disk: which folder a conversation has, how a file is replaced so that a crash leaves the
+old one or the new one, and a lock across processes. Knows nothing of memories.
 
 A missing `fsync` here loses acknowledged writes on power loss: contents need one on their file, then names one on their
 folder.
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
+import re
 import stat
 import time
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from memory_server.storage.partition.folder_names import FolderNames, folder_name, hashed_name
+import portalocker
 
 PRIVATE = ".memory-server"
 """The subfolder of a conversation and of the data folder for files that people need not read."""
@@ -67,10 +71,8 @@ def advice_on(error: OSError) -> str:
 
 
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
-    """The folder of a conversation, which need not exist: the Node original's where it made one.
-
-    The data folder is listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is.
-    """
+    """The folder of a conversation, which need not exist: the Node original's where it made one. The data folder is
+    listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is."""
     hashed, plain = data_dir / hashed_name(conversation_id), data_dir / folder_name(conversation_id)
     if hashed.is_dir():
         return hashed
@@ -150,12 +152,7 @@ def open_descriptor(path: Path | str, flags: int) -> int:
 
 
 def read_file(path: Path) -> bytes:
-    """All of a file.
-
-    Raises:
-        FileNotFoundError: there is no file.
-        FileRefused: it is not a regular file, or it is too large.
-    """
+    """All of a file. Raises FileNotFoundError; FileRefused: it is not a regular file, or it is too large."""
     with open_file(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
             raise FileRefused(path, f"has more than {MAX_FILE_BYTES:,} bytes")
@@ -194,16 +191,13 @@ def _of_kind(path: Path | str, kind: int) -> FileRefused:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it is there, waiting on Windows for other programs."""
     patiently(lambda: path.unlink(missing_ok=True))
 
 
 def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
     """`call()`, tried again while another program holds the file: after 20 ms, then twice as long each time up to
     500 ms, for about 2.5 s in all. On Windows any program can hold a file, on Linux one with a lease, such as Samba.
-
-    Source: the pauses that other programs use against virus scanners, indexers and OneDrive.
-    """
+    Source: the pauses that other programs use against virus scanners, indexers and OneDrive."""
     for pause in _PAUSES:
         try:
             return call()
@@ -217,10 +211,8 @@ def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sle
 
 
 def append_durably(path: Path, data: bytes) -> None:
-    """Append whole lines to the file at `path`, made where it is missing.
-
-    If a crash left a torn line at the end, that line is ended first, so that it does not damage the next.
-    """
+    """Append whole lines to the file at `path`, made where it is missing. If a crash left a torn line at the end, that
+    line is ended first, so that it does not damage the next."""
     made = not path.exists()
     with open_file(path, "a+b") as file:
         if file.seek(0, os.SEEK_END) > 0:
@@ -251,3 +243,133 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# --- a lock across processes, on a file of its own; the system releases it when the process that holds it ends
+
+_NOW = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
+
+
+class FileLock:
+    """A held lock; `release` gives it back."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; idempotent, in any thread. Closing the file is enough; unlocking first is faster on some
+        systems."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            portalocker.unlock(descriptor)
+            os.close(descriptor)
+
+
+def try_lock(path: Path) -> FileLock | None:
+    """The lock on `path` if it is free now, else None; also None if the file was removed meanwhile, as with its folder:
+    a lock on a removed file keeps nobody out. Raises OSError if the lock file cannot be opened for writing, or the disk
+    does not support locks."""
+    descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
+    try:
+        portalocker.lock(descriptor, _NOW)
+    except portalocker.exceptions.AlreadyLocked:
+        os.close(descriptor)
+        return None
+    except portalocker.exceptions.LockException as error:
+        os.close(descriptor)
+        raise locks_fail(path) from error
+    lock = FileLock(descriptor)
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return lock
+    lock.release()
+    return None
+
+
+def locks_fail(path: Path) -> OSError:
+    """The error for a disk whose locks fail or keep nobody out."""
+    return OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
+
+
+# --- the name of a conversation's folder: names in, a name out
+#
+# Two ids never have the same folder, on any file system: one that ignores case opens `Work` as `work`, and one that
+# decomposes lists `é` as two characters. So names are compared as they are listed, not by opening them.
+
+_PLAIN = re.compile(r"[a-z0-9_-]{1,64}")
+_NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STEM_BYTES = 40
+_RESERVED = frozenset(
+    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))]
+)
+"""Device names that Windows does not let a folder have."""
+
+
+def folder_name(conversation_id: str) -> str:
+    """The name of a new conversation's folder: distinct for distinct ids, on case-insensitive and
+    normalising file systems too.
+
+    Ids such as `work-2` stand for themselves. Any other gets a readable stem of at most 40 bytes, `~` and a
+    128-bit hash: `小明~6d0a…`.
+    """
+    return conversation_id if _is_plain(conversation_id) else hashed_name(conversation_id)
+
+
+def hashed_name(conversation_id: str) -> str:
+    """The name with a hash: for an id that cannot be a name itself, or whose name another id has."""
+    digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
+    visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
+    stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
+    # UTF-8 on every disk, under any locale: os.fsdecode gives the name by which this process knows those bytes.
+    return os.fsdecode(f"{stem}~{digest}".encode())
+
+
+def hash_in(name: str) -> str:
+    """The hash in a name that `hashed_name` made: the hash alone identifies the conversation."""
+    return name.rpartition("~")[2]
+
+
+class FolderNames:
+    """The names of the folders in a data folder, as a listing gives them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+
+    def of(self, conversation_id: str) -> str:
+        """The name of the folder of `conversation_id`, which need not be there. A folder that the Node original made
+        for the id is its folder. A folder of ours stays the folder, even if the Node original makes another beside it
+        later. `work` gets a name with a hash where a `Work` is listed, which may open as `work` too."""
+        hashed = hashed_name(conversation_id)
+        if hashed in self._names:
+            return hashed
+        if (found := self._by_hash.get(hash_in(hashed))) is not None:
+            return found
+        if _NODE_ID.fullmatch(conversation_id) and conversation_id in self._names:
+            return conversation_id
+        if _is_plain(conversation_id) and conversation_id not in self._careless:
+            return conversation_id
+        return hashed
+
+    @cached_property
+    def _by_hash(self) -> dict[str, str]:
+        """Names with a hash, by the hash: some file systems list the rest of a name in another form than NFC, and a
+        program under another locale once wrote it in other bytes."""
+        return {hash_in(name): name for name in sorted(self._names) if "~" in name}
+
+    @cached_property
+    def _careless(self) -> frozenset[str]:
+        return frozenset(map(as_seen_carelessly, self._names))
+
+
+def as_seen_carelessly(name: str) -> str:
+    """The name as a file system compares it that ignores case and normal form."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
+def is_reserved(name: str) -> bool:
+    """Whether Windows takes `name`, with any ending, for a device."""
+    return name.partition(".")[0].casefold() in _RESERVED
+
+
+def _is_plain(conversation_id: str) -> bool:
+    return _PLAIN.fullmatch(conversation_id) is not None and conversation_id not in _RESERVED

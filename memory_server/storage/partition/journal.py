@@ -13,6 +13,7 @@ time cannot tell one file from the next. Knows nothing of memories: `changes` ar
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +26,7 @@ import orjson
 
 from memory_server.core.nesting import deeper
 from memory_server.storage.partition import folders, strict_json
-from memory_server.storage.partition.folders import open_file, read_file, sync_file
-from memory_server.storage.partition.locking import locks_fail
+from memory_server.storage.partition.folders import locks_fail, open_file, read_file, sync_file
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""
@@ -88,7 +88,6 @@ def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
 
 
 def header_line(header: Header) -> bytes:
-    """The first line of a journal file."""
     return frame({"format": header.format} | asdict(header))
 
 
@@ -176,10 +175,9 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
 
 
 def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
-    """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
-
-    Call it under the lock. Text that a crashed writer left after `place` is overwritten. After an OSError nothing was
-    appended: the file is as long as it was."""
+    """Append whole lines at `place`, the end of the last line, and make them durable; the place after them. Call it
+    under the lock. Text that a crashed writer left after `place` is overwritten. After an OSError nothing was appended:
+    the file is as long as it was."""
     data = b"".join(lines)
     with open_file(path, "r+b", buffering=0) as file:
         file.seek(place.offset)
@@ -228,27 +226,23 @@ def newest_version(path: Path) -> int:
 def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
     """Append those of `lines`, given with their versions, that are not there yet."""
     known = newest_version(path)
-    new = [data for version, data in lines if version > known]
-    if new:
+    if new := [data for version, data in lines if version > known]:
         folders.append_durably(path, b"".join(new))
 
 
 def drop_first(path: Path, count: Callable[[Iterator[Mapping[str, Any] | None]], int]) -> None:
     """Remove as many of the first lines as `count` returns. It is given the lines, oldest first; None stands for a line
     that cannot be read."""
-    try:
-        with folders.open_file(path, "rb") as file:
-            lines = (parse_line(raw.rstrip(b"\n")) for raw in file)
-            number = count(None if isinstance(line, str) else line for line in lines)
-            if number == 0:
-                return
-            file.seek(0)
-            for _ in islice(file, number):
-                pass
-            rest = file.read()
-    except FileNotFoundError:
-        return
-    folders.replace_file(path, rest)
+    rest = None
+    with contextlib.suppress(FileNotFoundError), folders.open_file(path, "rb") as file:
+        lines = (parse_line(raw.rstrip(b"\n")) for raw in file)
+        number = count(None if isinstance(line, str) else line for line in lines)
+        file.seek(0)
+        for _ in islice(file, number):
+            pass
+        rest = file.read() if number else None
+    if rest is not None:
+        folders.replace_file(path, rest)
 
 
 def _backwards(path: Path) -> Iterator[bytes]:

@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 from bench.quality.rankers import OURS, Floats, Maker, Ranker, Ranking
 
-from memory_server.evaluation.asking import grouped
-from memory_server.evaluation.dataset import Question, Unit
+from memory_server.evaluation import Question, Unit, grouped
 
 RESAMPLES = 1_000
 """Bootstrap samples: enough that the ends of an interval move by less than a point between seeds."""

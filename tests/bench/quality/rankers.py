@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_server.core.model import ShortTermMemory
-from memory_server.evaluation.asking import DEPTH, deciding, query_of, remembered
-from memory_server.evaluation.dataset import Question, Unit, units_of
+from memory_server.evaluation import DEPTH, Question, Unit, deciding, query_of, remembered, units_of
 from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import Parameters
 from nlp.lexicon.function_words import STOP_WORDS

@@ -15,7 +15,7 @@ import numpy as np
 from bench.quality.metrics import Estimate, Resampled, clusters, shelves
 from bench.quality.rankers import Floats, Maker, Ranker
 
-from memory_server.evaluation.dataset import Question, Unit
+from memory_server.evaluation import Question, Unit
 
 KEPT = 0.95
 """Share of the right first answers that stay at the threshold of `silent_95`."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from memory_server.core.errors import InvalidInput
-from memory_server.evaluation.dataset import PAUSE_MS, Dataset, Turn, Unit
+from memory_server.evaluation import PAUSE_MS, Dataset, Turn, Unit
 
 HALVES = ("even", "odd")
 _NAMED = 10

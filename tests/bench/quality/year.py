@@ -14,15 +14,26 @@ from random import Random
 
 from bench.quality.metrics import Outcome, Scores, clusters, score
 from bench.quality.rankers import OURS, text_of
+from memory_store import MemoryStore
 
 from memory_server.core.model import Message, ShortTermMemory
-from memory_server.evaluation.asking import APART_MS, deciding, grouped, just_said, run_of, with_other_talk
-from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit, units_of
-from memory_server.managers.conversations import Conversations
+from memory_server.evaluation import (
+    APART_MS,
+    Dataset,
+    Question,
+    Turn,
+    Unit,
+    deciding,
+    grouped,
+    just_said,
+    run_of,
+    units_of,
+    with_other_talk,
+)
+from memory_server.managers.context import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
-from memory_server.storage.memory import MemoryStore
 from memory_server.trigger_runner import SandboxRunner
 from sandbox import TriggerSandbox
 

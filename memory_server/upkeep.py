@@ -10,13 +10,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.core.ports import ConversationStore
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Conversations
+
+if TYPE_CHECKING:
+    from memory_server.storage.home import FolderLedger
 
 log = logging.getLogger(__name__)
 
@@ -34,25 +36,7 @@ def outdated_text(count: int) -> str:
     )
 
 
-class Ledger(Protocol):
-    """Decides which process may run upkeep now, and records when it last ran."""
-
-    def turn(self) -> AbstractContextManager[bool]:
-        """Whether this process may run upkeep; True for only one process at a time."""
-        ...
-
-    def last_run_ms(self) -> int | None:
-        """When upkeep last ended, in milliseconds since 1970; None: never."""
-        ...
-
-    def note_run(self, at_ms: int) -> None:
-        """Note that upkeep ended at `at_ms`."""
-        ...
-
-
 class Due(Protocol):
-    """Upkeep that knows when it is due."""
-
     def overdue(self) -> bool: ...
 
     async def run_if_due(self) -> int | None: ...
@@ -65,7 +49,7 @@ class Maintenance:
         self,
         conversations: Conversations,
         store: ConversationStore,
-        ledger: Ledger,
+        ledger: FolderLedger,
         clock: Callable[[], int],
         tidy_knowledge: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -81,11 +65,9 @@ class Maintenance:
         return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
-        """Clean up and compact every conversation, if that is overdue and no other process is doing it.
-
-        Returns the number of memories forgotten, or None if it was not this process's turn. A conversation that fails
-        is logged and skipped.
-        """
+        """Clean up and compact every conversation, if that is overdue and no other process is doing it. Returns the
+        number of memories forgotten, or None if it was not this process's turn. A conversation that fails is logged and
+        skipped."""
         with self._ledger.turn() as ours:
             if not ours or not self.overdue():
                 return None
@@ -126,8 +108,12 @@ class Jobs:
         self._run: asyncio.Task[int | None] | None = None
 
     async def start(self) -> None:
-        """Begin the schedule."""
-        self._scheduler = await asyncio.to_thread(self._made)
+        def made() -> Any:
+            from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+            return AsyncIOScheduler(**({"timezone": self._zone} if self._zone else {}))
+
+        self._scheduler = await asyncio.to_thread(made)
         options = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
         self._scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
         if self._maintenance.overdue():
@@ -145,11 +131,6 @@ class Jobs:
                 await self._run
         self._scheduler.shutdown(wait=False)
         self._scheduler = None
-
-    def _made(self) -> Any:
-        from apscheduler.schedulers.asyncio import AsyncIOScheduler
-
-        return AsyncIOScheduler(**({"timezone": self._zone} if self._zone else {}))
 
     async def _upkeep(self) -> None:
         self._run = asyncio.get_running_loop().create_task(self._maintenance.run_if_due())

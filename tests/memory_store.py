@@ -1,4 +1,4 @@
-"""Conversations in memory: the reference `ConversationStore`, for tests and temporary use."""
+"""Conversations in memory: the shortest `ConversationStore`, for tests of what uses one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from collections.abc import Callable
 from itertools import islice
 
 from memory_server.core.archive import KEEP_MS, Archived, Horizon, archived
-from memory_server.core.changes import Commit, apply
+from memory_server.core.changes import Commit, apply, change_id
 from memory_server.core.errors import LockTimeout
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import HISTORY_PAGE, Decide, Result
-from memory_server.core.undo import change_id
 
 WAIT_SECONDS = 10.0
 """How long a writer waits for others before it gives up (docs/reference/data-folder.md)."""
 
 
 class MemoryStore:
-    """Keeps conversations for as long as the process lives. See `ports.ConversationStore`.
+    """Keeps conversations for as long as the test lives. See `ports.ConversationStore`.
 
     `clock` gives milliseconds since 1970; history and archive are kept for `keep_ms`.
     """

@@ -1,0 +1,363 @@
+"""How good recall is: questions whose answers are known, asked of the server's own search, each after other talk, and
+how often the right memory came. Chance is a seed.
+
+It reads files and computes figures. It stores nothing, and only the commands import it. tests/bench/recall_quality.py
+measures the same data sets in more ways.
+
+The form of a data set is JSON lines, each a turn or a question (docs/how-to/evaluate-recall.md):
+
+{"turn": "a1", "conversation": "小明", "role": "user", "content": "…", "time": "2026-03-01T20:15:00+08:00"}
+{"question": "q1", "conversation": "小明", "text": "…", "gold": ["a1"], "asked": "2026-05-01T…", "language": "zh"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import Message, Role, ShortTermMemory, context_text
+from memory_server.core.times import milliseconds
+from memory_server.recall.index import Index, Searched
+from memory_server.recall.indexed_selection import Decision, decide
+from memory_server.recall.parameters import MINUTE_MS, Parameters
+from memory_server.recall.words import Query, Wording
+from memory_server.storage.json_store import codec
+
+PAUSE_MS = 60 * MINUTE_MS
+"""A pause after which something new begins: longer than any answer takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one person said at one moment. `id` is unique in the data set."""
+
+    id: str
+    conversation_id: str
+    role: Role
+    content: str
+    time_ms: int
+    name: str | None = None
+
+    @property
+    def message(self) -> Message:
+        return Message(self.role, self.content, self.time_ms, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something asked later. `gold`: the turns each of which answers it; empty if no turn does."""
+
+    id: str
+    conversation_id: str
+    text: str
+    gold: frozenset[str]
+    asked_ms: int
+    language: str
+    kind: str = ""
+    about: frozenset[str] = frozenset()
+    """The turns that it is about, also if they do not answer it; empty if the data set does not name them."""
+    before: tuple[Turn, ...] = ()
+    """Other talk just before it."""
+
+    @property
+    def answerable(self) -> bool:
+        return bool(self.gold)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What a search is given: what was said before, then the question."""
+        return [turn.message for turn in self.before] + [Message("user", self.text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Turns by time within each conversation."""
+
+    name: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Part of one conversation that becomes one memory; its id is that of its first turn. `turns` is never empty."""
+
+    turns: tuple[Turn, ...]
+
+    @property
+    def id(self) -> str:
+        return self.turns[0].id
+
+    @property
+    def conversation_id(self) -> str:
+        return self.turns[0].conversation_id
+
+    @property
+    def time_ms(self) -> int:
+        """The time of its last turn, as for a memory of the server."""
+        return self.turns[-1].time_ms
+
+    def holds(self, turn_ids: Collection[str]) -> bool:
+        return any(turn.id in turn_ids for turn in self.turns)
+
+
+def units_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:
+    """The memories that these turns make: one for each exchange. As `memory-server import` cuts a chat, an exchange
+    begins with a user's turn after an answer; also after a pause."""
+    units: list[Unit] = []
+    taken: list[Turn] = []
+    for turn in turns:
+        if taken and (
+            turn.conversation_id != taken[-1].conversation_id
+            or turn.time_ms - taken[-1].time_ms > PAUSE_MS
+            or (turn.role == "user" and any(earlier.role == "assistant" for earlier in taken))
+        ):
+            units.append(Unit(tuple(taken)))
+            taken = []
+        taken.append(turn)
+    return (*units, Unit(tuple(taken))) if taken else ()
+
+
+def load_dataset(paths: Sequence[Path]) -> Dataset:
+    """The data set of these files together; a folder means its `*.jsonl` files, by name. Raises InvalidInput if a file
+    cannot be read, a line is not of the form, an id is used twice, a question names a missing turn or conversation or
+    is asked before its answer was said, or there are no questions."""
+    files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
+    if not files:
+        raise InvalidInput(f"{paths[0]} holds no *.jsonl files; name a file or a folder with some.")
+    name = ", ".join(path.name for path in paths)
+    values = [value for file in files for value in _values(file)]
+    turns = _by_id(name, "turn", (value for value in values if isinstance(value, Turn)))
+    questions = _by_id(name, "question", (value for value in values if isinstance(value, Question)))
+    conversations = {turn.conversation_id: number for number, turn in reversed(list(enumerate(turns.values())))}
+    for question in questions.values():
+        if missing := sorted(question.gold - turns.keys()):
+            what = f"names the turn `{missing[0]}`, which is not there"
+        elif question.conversation_id not in conversations:
+            what = f"is of `{question.conversation_id}`, which has no turns"
+        elif any(turns[turn_id].time_ms > question.asked_ms for turn_id in question.gold):
+            what = "is asked before its answer was said; correct `asked`"
+        else:
+            continue
+        raise InvalidInput(f"{name}: question `{question.id}` {what}.")
+    if not questions:
+        raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
+    # Chats that went on at the same time stay whole.
+    in_turn = sorted(turns.values(), key=lambda turn: (conversations[turn.conversation_id], turn.time_ms))
+    return Dataset(name, tuple(in_turn), tuple(questions.values()))
+
+
+def _by_id(name: str, what: str, values: Iterable[V]) -> dict[str, V]:
+    found: dict[str, V] = {}
+    for value in values:
+        if found.setdefault(value.id, value) is not value:
+            raise InvalidInput(
+                f"{name}: the {what} id `{value.id}` is there twice; each {what} needs an id of its own."
+            )
+    return found
+
+
+class _TurnLine(BaseModel, extra="forbid"):
+    turn: str = Field(min_length=1)
+    conversation: str = Field(min_length=1)
+    role: Role
+    content: str
+    time: AwareDatetime
+    name: str | None = None
+
+    def value(self) -> Turn:
+        return Turn(self.turn, self.conversation, self.role, self.content, milliseconds(self.time), self.name)
+
+
+class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not make it unanswerable without a word
+    question: str = Field(min_length=1)
+    conversation: str = Field(min_length=1)
+    text: str
+    gold: frozenset[str]
+    asked: AwareDatetime
+    language: str = "?"
+    kind: str = ""
+    about: frozenset[str] = frozenset()
+
+    def value(self) -> Question:
+        asked_ms, groups = milliseconds(self.asked), (self.language, self.kind)
+        return Question(self.question, self.conversation, self.text, self.gold, asked_ms, *groups, self.about)
+
+
+def _values(path: Path) -> Iterator[Turn | Question]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8 and try again.") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value: Any = codec.loads(line.encode("utf-8", "surrogatepass"))
+        except ValueError as error:
+            raise InvalidInput(
+                f"{path.name}, line {number} is not JSON; every line is a turn or a question."
+            ) from error
+        form = _QuestionLine if isinstance(value, dict) and "question" in value else _TurnLine
+        try:
+            yield form.model_validate(value).value()
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in problem["loc"]) or "the line"
+            raise InvalidInput(f"{path.name}, line {number}: `{place}`: {problem['msg']}.") from error
+
+
+# --- asking --------------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+V = TypeVar("V", Turn, Question)
+APART_MS = 30_000
+"""From one message of other talk to the next, and from the last one to the question."""
+DEPTH = 10
+"""Memories that a search gives here, for R@5 and MRR; the first three are what the server gives."""
+_FAR = 4
+"""Of a single chat, the part that may be talked about: the quarter that lies farthest from the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`rank`: the place of the first right memory, from 1; None if it did not come. `spoke`: whether anything came."""
+
+    question: Question
+    rank: int | None
+    spoke: bool
+
+    def within(self, places: int) -> bool:
+        return self.rank is not None and self.rank <= places
+
+
+def answers(dataset: Dataset, units: Sequence[Unit], parameters: Parameters) -> Iterator[Answer]:
+    """Ask each question of the memories of its own conversation, conversation by conversation."""
+    of_conversation = grouped(units, lambda unit: unit.conversation_id)
+    for name, questions in grouped(dataset.questions, lambda question: question.conversation_id).items():
+        of_id = {unit.id: unit for unit in of_conversation[name]}
+        decided = deciding(parameters, {unit.id: remembered(parameters.wording, unit) for unit in of_id.values()})
+        for question in questions:
+            decision = decided(question)
+            # What was just said is in the context already: if it is a memory too, it does not take a place.
+            said = {turn.id for turn in question.before}
+            given = [of_id[decision.columns.memory(row).id] for row in decision.chosen]
+            given = [unit for unit in given if not unit.holds(said)]
+            rank = next((place for place, unit in enumerate(given, 1) if unit.holds(question.gold)), None)
+            yield Answer(question, rank, bool(given))
+
+
+def figures(answers: Sequence[Answer]) -> dict[str, float]:
+    """Numbers of questions, and shares from 0 to 1; a share of no questions is left out. recallAt1, recallAt3,
+    recallAt5: a right memory is among the first so many. mrr: mean of 1 ÷ the place of the first right memory, 0 if it
+    did not come. speaking: something came, where there is an answer; silent: nothing came, where there is none. Source:
+    Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8."""
+    asked = [one for one in answers if one.question.answerable]
+    others = [one for one in answers if not one.question.answerable]
+    found: dict[str, float] = {"questions": len(answers), "answerable": len(asked)}
+    if asked:
+        for places in (1, 3, 5):
+            found[f"recallAt{places}"] = fmean(one.within(places) for one in asked)
+        found["mrr"] = fmean(1 / one.rank if one.rank else 0.0 for one in asked)
+        found["speaking"] = fmean(one.spoke for one in asked)
+    if others:
+        found["silent"] = fmean(not one.spoke for one in others)
+    return found
+
+
+def remembered(wording: Wording, unit: Unit) -> ShortTermMemory:
+    """The memory that the server makes of a unit, with a score of 0."""
+    messages, name = tuple(turn.message for turn in unit.turns), unit.conversation_id
+    memory = ShortTermMemory(unit.id, unit.time_ms, context_text(messages), (), (), 0.0, name, messages)
+    return wording.within(name).of_text(memory)
+
+
+def query_of(question: Question, wording: Wording) -> Query:
+    """What the server searches with when the question is asked."""
+    return wording.within(question.conversation_id).of_query(question.messages, question.asked_ms)
+
+
+def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
+    """`search_short_term_memories` with more places and without flashbacks; the first places are what it gives."""
+    recall = parameters.recall
+    searched = [Searched(memories, Index(memories.values(), parameters.wording))]
+    deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
+
+    def decided(question: Question) -> Decision:
+        return decide(
+            searched,
+            query_of(question, parameters.wording),
+            conversation_id=question.conversation_id,
+            now_ms=question.asked_ms,
+            rng=Random(0),  # only flashbacks need it
+            parameters=deep,
+        )
+
+    return decided
+
+
+def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
+    """The same questions, each asked after `count` neighbouring messages of another chat of the data set, because a
+    search is made with the last few messages, and not all are about the question. First the chat is drawn and then the
+    place in it, evenly, by `seed` and the question's id: other questions do not change it. The chat is one whose
+    questions are in the same language; if there is only one chat, the messages are of that, far from what answers the
+    question. They come without names."""
+    chats = grouped(dataset.turns, lambda turn: turn.conversation_id)
+    languages = grouped(dataset.questions, lambda question: question.language)
+    chats_in = {language: {one.conversation_id for one in asked} for language, asked in languages.items()}
+
+    def asked(question: Question) -> Question:
+        rng = Random(f"{seed} {question.id}")
+        others = [name for name in chats if name != question.conversation_id]
+        alike = [name for name in others if name in chats_in[question.language]]
+        if others:
+            run = run_of(chats[rng.choice(alike or others)], count, rng)
+        else:
+            run = _far(question, chats.get(question.conversation_id, ()), count, rng)
+        return replace(question, before=just_said(run, question.asked_ms))
+
+    return replace(dataset, questions=tuple(map(asked, dataset.questions))) if count else dataset
+
+
+def grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def run_of(chat: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
+    """`count` neighbouring turns of `chat`, drawn evenly; all of them where it has no more."""
+    first = rng.randrange(max(1, len(chat) - count + 1))
+    return chat[first : first + count]
+
+
+def just_said(run: Sequence[Turn], now_ms: int) -> tuple[Turn, ...]:
+    """The same turns without names, as if the last of them had been said just before `now_ms`."""
+    return tuple(
+        replace(turn, time_ms=now_ms - (len(run) - number) * APART_MS, name=None) for number, turn in enumerate(run)
+    )
+
+
+def _far(question: Question, own: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
+    """A run of the question's own chat; empty where every run is as near to the answer as it is long."""
+    gold = [place for place, turn in enumerate(own) if turn.id in question.gold]
+
+    def distance(first: int) -> int:
+        return min((max(first - place, place - (first + count - 1)) for place in gold), default=count + 1)
+
+    runs = [first for first in range(len(own) - count + 1) if distance(first) > count]
+    runs.sort(key=distance, reverse=True)
+    if not runs:
+        return ()
+    first = rng.choice(runs[: max(1, len(runs) // _FAR)] if gold else runs)
+    return own[first : first + count]

@@ -1,1 +1,0 @@
-"""The upkeep of memories without a user: the daily clean-up."""
