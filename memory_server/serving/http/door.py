@@ -60,10 +60,12 @@ class Door:
         self._app, self._enter, self._limits = app, enter, limits
         self._public, self._hosts, self._origins = public, hosts, origins
         self._challenge, self._sessions = challenge, sessions
-        headers = ["retry-after", "www-authenticate"]
-        self._inside = CORSMiddleware(
-            self._authorized, list(origins), ["GET", "POST"], ["*"], expose_headers=headers, max_age=3600
-        )
+        self._inside: ASGIApp = self._authorized
+        if origins:
+            headers = ["retry-after", "www-authenticate"]
+            self._inside = CORSMiddleware(
+                self._authorized, list(origins), ["GET", "POST"], ["*"], expose_headers=headers, max_age=3600
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, status = time.monotonic(), 0
@@ -97,23 +99,10 @@ class Door:
         return Refused(403, "origin", "Pages of that origin may not call; see the setting http.origins.").response()
 
     async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in self._public:
-            await self._app(scope, receive, send)
-            return
-        began = False
-
-        async def sent(message: Message) -> None:
-            nonlocal began
-            began = True
-            await send(message)
-
         try:
-            await self._let_in(scope, receive, sent)
+            await (self._app if scope["path"] in self._public else self._let_in)(scope, receive, send)
         except (Refused, MemoryServerError) as error:
-            if began:
-                raise
-            refused = error if isinstance(error, Refused) else refused_for(error)
-            await refused.response()(scope, receive, send)
+            await refused_for(error).response()(scope, receive, send)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
