@@ -32,6 +32,8 @@ MOST_BYTES = 4 * 1024 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 30.0
 """How long a whole body may take."""
+TOO_MANY_SECONDS = 0.1
+"""How long a request waits that is one too many: refusing as fast as a flood asks would slow everybody."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 _OPERATORS = "/metrics"
@@ -102,7 +104,10 @@ class Door:
         try:
             await (self._app if scope["path"] in self._public else self._let_in)(scope, receive, send)
         except (Refused, MemoryServerError) as error:
-            await refused_for(error).response()(scope, receive, send)
+            refused = refused_for(error)
+            if refused.status == 429:
+                await asyncio.sleep(TOO_MANY_SECONDS)
+            await refused.response()(scope, receive, send)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
