@@ -24,9 +24,8 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
 from memory_server.serving.http import figures, rest
 from memory_server.serving.http.callers import caller_of
-from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door
+from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
 from memory_server.serving.http.entrance import entrance, names_in
-from memory_server.serving.http.limits import Limits
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
@@ -131,7 +130,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
         [
             Route("/mcp", _Mcp(tenants), methods=["POST"]),
             *rest.routes(node.tools, tenants, node.max_bytes),
-            Route("/healthz", _alive),
+            Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
             Route("/metrics", figures.endpoint(node.meter)),
             *more.routes,
@@ -199,10 +198,6 @@ def _listener(host: str, port: int) -> socket.socket:
     # asyncio does this only for sockets that name their protocol; without it an answer waits 40 ms for the client.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-async def _alive(request: Request) -> Response:
-    return JSONResponse({"status": "ok"})
 
 
 def address_of(text: str) -> tuple[str, int]:
