@@ -55,19 +55,29 @@ class Client:
         lines = [f"{name}: {value}" for name, value in sent[0].headers.items()]
         head = "\r\n".join([f"POST {sent[0].url.path} HTTP/1.1", *lines, "", ""])
         self.request = head.encode() + sent[0].content
-        self.connection = socket.create_connection((sent[0].url.host, sent[0].url.port or 80), 30)
+        self.address = (sent[0].url.host, sent[0].url.port or 80)
+        self.connect()
+
+    def connect(self) -> None:
+        """Anew: a server closes a connection that was idle for some seconds."""
+        self.connection = socket.create_connection(self.address, 30)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _received(self) -> bytes:
+        data = self.connection.recv(65_536)
+        assert data, "the server closed the connection"
+        return data
 
     def ask(self) -> int:
         """The status of an answer, read as a whole."""
         self.connection.sendall(self.request)
         answer = b""
         while b"\r\n\r\n" not in answer:
-            answer += self.connection.recv(65_536)
+            answer += self._received()
         head, _, body = answer.partition(b"\r\n\r\n")
         length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
         while len(body) < length:
-            body += self.connection.recv(65_536)
+            body += self._received()
         return int(head.split(b" ")[1])
 
     def done(self) -> None:
@@ -93,6 +103,9 @@ def quantile(found: list[float], percent: int) -> float:
 
 
 def rate(clients: list[Client]) -> float:
+    for client in clients:
+        client.connect()
+
     def work(client: Client) -> int:
         count, until = 0, time.perf_counter() + SLICE_SECONDS
         while time.perf_counter() < until:
@@ -184,6 +197,7 @@ def flood(folder: Path) -> None:
         for process in processes:
             process.start()
         time.sleep(4)
+        client.connect()
         beside = times(client.done, 300, 0.03)
         for process in processes:
             process.join()
@@ -200,6 +214,7 @@ def slow(folder: Path) -> None:
         for data in (head, half_body) * 100:
             held = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
             held.sendall(data)
+        client.connect()
         told("beside 200 clients that send half", alone, times(client.done, 300, 0.005))
 
 
