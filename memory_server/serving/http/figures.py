@@ -14,7 +14,7 @@ from memory_server.core.meter import BOUNDS_MS, Meter
 from memory_server.serving.http.refusals import Refused
 
 
-@dataclass
+@dataclass(eq=False)  # a registry keeps it in a set
 class _Collector:
     meter: Meter
 
