@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+import pytest
 
 from memory_server.cli.parser import main
 
@@ -133,6 +135,33 @@ class Asker:
         """The result of `tools/call`."""
         result: dict[str, Any] = self.mcp(era, "tools/call", {"name": tool, "arguments": arguments}).json()["result"]
         return result
+
+
+def listening(server: Server, token: str = TOKEN, *uris: str) -> socket.socket:
+    """A connection with an open `subscriptions/listen`."""
+    asker = Asker(server.url, token)
+    request = asker.http.build_request("POST", "/mcp")
+    params = {"notifications": {"resourceSubscriptions": uris or ["memory://stats/overview"]}}
+    body: list[bytes] = []
+
+    def catch(given: httpx.Request) -> httpx.Response:
+        body.append(given.content)
+        request.headers.update(given.headers)
+        return httpx.Response(200, json={})
+
+    asker.http = httpx.Client(base_url=server.url, transport=httpx.MockTransport(catch), headers=asker.http.headers)
+    asker.mcp(MODERN, "subscriptions/listen", params)
+    connection = socket.create_connection(("127.0.0.1", server.port), 10)
+    lines = [f"{name}: {value}" for name, value in request.headers.items() if name != "content-length"]
+    head = "\r\n".join(["POST /mcp HTTP/1.1", *lines, f"content-length: {len(body[0])}", "", ""])
+    connection.sendall(head.encode() + body[0])
+    answer = b""
+    while b"acknowledged" not in answer and b'"error"' not in answer:
+        answer += connection.recv(65_536)
+    if b'"error"' in answer:
+        connection.close()
+        pytest.fail(answer.decode())
+    return connection
 
 
 def said(text: str) -> dict[str, Any]:

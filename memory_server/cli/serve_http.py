@@ -35,7 +35,14 @@ async def serve_http(settings: Settings, listen: str) -> None:
         partial(asyncio.Semaphore, settings.http.trigger_searches)
     )
     app = App(settings, turns=turns[None])
-    gc.enable()
+
+    async def warm() -> None:
+        try:
+            await app.warm()
+        finally:  # `cli` turned it off for the start; imported modules are never garbage
+            gc.freeze()
+            gc.enable()
+
     end = begin(os.environ, app.meter)
     offered = offered_tools(settings)
     excluded = {name.strip() for name in (settings.exclude_tools or "").split(",")}
@@ -50,7 +57,7 @@ async def serve_http(settings: Settings, listen: str) -> None:
                 settings.results.max_bytes,
                 app.meter,
                 lambda: asyncio.to_thread(os.stat, app.home.made()),
-                app.warm,
+                warm,
                 complain,
                 any(tool.name in offered for tool in TOOLSETS["sessions"]),
             )

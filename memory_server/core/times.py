@@ -10,8 +10,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 def iso(time_ms: int) -> str:
     """Milliseconds since 1970 as JavaScript's `toISOString` writes them: `2026-06-20T04:00:00.000Z`."""
-    moment = moment_of(time_ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+    return moment_of(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def iso_or_none(time_ms: int | None) -> str | None:

@@ -142,11 +142,6 @@ def build_server(
         forms = (wire_form(tool, read_only=read_only) for tool in offered.values())
         return types.ListToolsResult(tools=[form.model_copy(update=without) for form in forms])
 
-    @cache
-    def input_schemas() -> Mapping[str, Mapping[str, Any]]:
-        # Without this the SDK runs tools/list before each call over HTTP.
-        return {tool.name: tool.input_schema for tool in listed().tools}
-
     documents = Documents(resolve, offered)
     watched = subscriptions or Subscriptions(resolve)
 
@@ -192,7 +187,8 @@ def build_server(
         on_list_prompts=documents.list_prompts,
         on_get_prompt=documents.get_prompt,
         on_completion=documents.complete,
-        get_tool_input_schema=lambda name: input_schemas().get(name),
+        # No argument is also a header (`x-mcp-header`). Without this the SDK lists the tools before each call of HTTP.
+        get_tool_input_schema=lambda _: None,
     )
 
 

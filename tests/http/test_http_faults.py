@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import socket
 import statistics
@@ -11,11 +13,25 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import psutil
 import pytest
-from http_server import HANDSHAKE, MODERN, TOKEN, Asker, Server, give, said, serving
+from http_server import (
+    ERAS,
+    HANDSHAKE,
+    MODERN,
+    PATIENCE,
+    TOKEN,
+    Asker,
+    Server,
+    give,
+    listening,
+    said,
+    serving,
+    take_back,
+)
 
 HEAD = b"POST /v1/get_memory_stats HTTP/1.1\r\nHost: localhost\r\n"
 OFTEN = {"http__requests_per_minute": "6000000"}
@@ -89,41 +105,17 @@ def test_clients_that_leave_amid_a_call_or_stream_leave_nothing_behind(tmp_path:
         assert Asker(server.url).call("get_memory_stats").status_code == 200
 
 
-def listening(server: Server) -> socket.socket:
-    """A connection with an open `subscriptions/listen`."""
-    asker = Asker(server.url)
-    request = asker.http.build_request("POST", "/mcp")
-    params = {"notifications": {"resourceSubscriptions": ["memory://stats/overview"]}}
-    body: list[bytes] = []
-
-    def catch(given: httpx.Request) -> httpx.Response:
-        body.append(given.content)
-        request.headers.update(given.headers)
-        return httpx.Response(200, json={})
-
-    asker.http = httpx.Client(base_url=server.url, transport=httpx.MockTransport(catch), headers=asker.http.headers)
-    asker.mcp(MODERN, "subscriptions/listen", params)
-    connection = socket.create_connection(("127.0.0.1", server.port), 10)
-    lines = [f"{name}: {value}" for name, value in request.headers.items() if name != "content-length"]
-    head = "\r\n".join(["POST /mcp HTTP/1.1", *lines, f"content-length: {len(body[0])}", "", ""])
-    connection.sendall(head.encode() + body[0])
-    answer = b""
-    while b"acknowledged" not in answer and b'"error"' not in answer:
-        answer += connection.recv(65_536)
-    if b'"error"' in answer:
-        connection.close()
-        pytest.fail(answer.decode())
-    return connection
-
-
 @pytest.mark.alone
 def test_a_stream_that_listens_gets_its_last_frame_at_the_end(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", http__token=TOKEN) as server, listening(server) as stream:
-        began = time.monotonic()
-        assert server.end() == 0
-        assert time.monotonic() - began < 2
-        rest = b"".join(iter(lambda: stream.recv(65_536), b""))
-        assert b'"result"' in rest
+    took = []
+    while min(took, default=9.0) > 0.5:
+        with serving(tmp_path / "data", http__token=TOKEN) as server, listening(server) as stream:
+            began = time.monotonic()
+            assert server.end() == 0
+            took.append(time.monotonic() - began)
+            rest = b"".join(iter(lambda: stream.recv(65_536), b""))
+            assert b'"result"' in rest
+        assert len(took) < 4, f"the end must take half a second where nobody disturbs it: {took}"
 
 
 def test_streams_do_not_count_as_calls(tmp_path: Path) -> None:
@@ -137,20 +129,34 @@ def test_streams_do_not_count_as_calls(tmp_path: Path) -> None:
             listening(server)
 
 
-@pytest.mark.parametrize("clients", [32])
+def stored(server: Server, conversations: int) -> set[str]:
+    """The ids of everything in the conversations `c0` and so on."""
+    asker, found = Asker(server.url), set()
+    for number in range(conversations):
+        uri: str | None = f"memory://conversation/c{number}/short-term"
+        while uri is not None:
+            page = json.loads(asker.mcp(MODERN, "resources/read", {"uri": uri}).json()["result"]["contents"][0]["text"])
+            found |= {memory["id"] for memory in page["memories"]}
+            uri = page.get("next")
+    return found
+
+
+@pytest.mark.parametrize("clients", [50])
 def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clients: int) -> None:
     folder = tmp_path / "data"
     acknowledged: list[str] = []
+    told: list[tuple[bool, Exception]] = []
     with serving(folder, http__token=TOKEN, http__concurrent="64", **OFTEN) as server:
-        stop = threading.Event()
+        signalled = threading.Event()
 
         def write(number: int) -> None:
             asker, turn = Asker(server.url), 0
-            while not stop.is_set():
-                text = f"turn {number} {turn}"
+            while not told or turn < 1_000:
+                arguments = {**said(f"turn {number} {turn}"), "conversation_id": f"c{number % 4}"}
                 try:
-                    response = asker.call("add_short_term_memory", {**said(text), "conversation_id": f"c{number % 4}"})
-                except httpx.TransportError:
+                    response = asker.call("add_short_term_memory", arguments)
+                except (httpx.RemoteProtocolError, httpx.ConnectError, httpx.ReadError, httpx.WriteError) as error:
+                    told.append((signalled.is_set(), error))
                     return
                 assert response.status_code in (200, 503), response.text
                 if response.status_code == 200:
@@ -158,19 +164,44 @@ def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clie
                 turn += 1
 
         with ThreadPoolExecutor(clients) as threads:
-            for number in range(clients):
-                threads.submit(write, number)
+            writers = [threads.submit(write, number) for number in range(clients)]
             time.sleep(2)
+            signalled.set()
             began = time.monotonic()
             assert server.end() == 0
             took = time.monotonic() - began
-            stop.set()
+            for writer in writers:
+                writer.result(PATIENCE)
     assert took <= 6
+    assert all(after for after, _ in told), "no connection ends before the signal"
     assert len(acknowledged) > 20
     with serving(folder, http__token=TOKEN, **OFTEN) as server:
-        asker = Asker(server.url)
-        total = sum(asker.done("get_memory_stats", conversation_id=f"c{number}")["total"] for number in range(4))
-    assert total >= len(acknowledged)
+        assert set(acknowledged) <= stored(server, 4)
+
+
+def test_a_signal_amid_fifty_requests_answers_each(tmp_path: Path) -> None:
+    """Whose request had begun gets an answer, and no connection ends without one."""
+    with serving(tmp_path / "data", http__token=TOKEN, http__concurrent="64", **OFTEN) as server:
+        head = HEAD.replace(b"get_memory_stats", b"add_short_term_memory")
+        head += f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
+        with ExitStack() as stack:
+            asked = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) for _ in range(50)
+            ]
+            for number, connection in enumerate(asked):  # the server has read all heads, and no body is whole
+                body = json.dumps({**said(f"turn {number}"), "conversation_id": "c0"}).encode()
+                connection.sendall(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
+            time.sleep(0.5)
+            for connection in asked:
+                connection.sendall(b"}")
+            assert server.end() == 0
+            answers = [b"".join(iter(lambda each=each: each.recv(65_536), b"")) for each in asked]
+    statuses = [answer.partition(b" ")[2][:3] for answer in answers]
+    assert set(statuses) <= {b"200", b"503"}, statuses
+    acknowledged = {json.loads(answer.partition(b"\r\n\r\n")[2])["id"] for answer in answers if b" 200 " in answer}
+    assert len(acknowledged) == statuses.count(b"200") > 0
+    with serving(tmp_path / "data", http__token=TOKEN, **OFTEN) as server:
+        assert acknowledged <= stored(server, 1)
 
 
 def test_a_killed_server_has_every_acknowledged_write(tmp_path: Path) -> None:
@@ -205,6 +236,64 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None
         folder.chmod(0o500)
         assert Asker(server.url).call("add_short_term_memory", said("x")).status_code == 507
         folder.chmod(0o700)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process is set on Linux only")
+def test_a_disk_without_room_gets_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    writing: dict[str, dict[str, Any]] = {
+        "add_short_term_memory": said("word " * 2_000),
+        "add_long_term_memory": {"name": "t", "prompt": "word " * 500, "trigger": "return true;"},
+        "backup_memories": {"name": "b"},
+        "remember": {"type": "domain", "topic": "t", "content": "word " * 1_000},
+        "memory_add": {"messages": "word " * 1_000},
+    }
+    of_sqlite = ("backup_memories", "remember", "memory_add")
+    with serving(tmp_path / "data", "--toolsets=all,notes,sessions", http__token=TOKEN, **OFTEN) as server:
+        asker = Asker(server.url)
+        kept = [asker.done("add_short_term_memory", **said(f"turn {n}"), conversation_id="c0")["id"] for n in range(5)]
+        asker.done("remember", type="domain", topic="tea", content="green tea is from China")
+        # A file cannot grow beyond this size, as on a disk without room.
+        before = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (2_048, resource.RLIM_INFINITY))
+        for tool, arguments in writing.items():
+            for era in (None, *ERAS):
+                if era is None:
+                    response = asker.call(tool, arguments)
+                    # SQLite says "disk I/O error" of this limit, and of a full disk that it is full: then 507 too.
+                    assert response.status_code == (500 if tool in of_sqlite else 507), response.text
+                    message = response.json()["error"]["message"]
+                else:
+                    result = asker.tool(era, tool, **arguments)
+                    assert result["isError"], (tool, era)
+                    message = result["content"][0]["text"]
+                assert len(message.splitlines()) == 1, message
+                assert "failed inside" not in message, message
+        assert stored(server, 1) == set(kept), "what is there is read"
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, before)
+        for tool, arguments in writing.items():
+            asker.done(tool, **arguments)
+        assert asker.done("recall", query="green tea")["memories"]
+    with serving(tmp_path / "data", http__token=TOKEN, **OFTEN) as server:
+        assert stored(server, 1) == set(kept)
+
+
+def test_two_processes_on_one_folder_lose_no_write_and_know_the_same_tokens(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    token = give(folder, "phone", "--tenant", "alice")
+    with serving(folder, **OFTEN) as first, serving(folder, **OFTEN) as second:
+        askers = [Asker(server.url, token) for server in (first, second, first, second)]
+
+        def write(number: int) -> list[str]:
+            each = [{**said(f"turn {number} {turn}"), "conversation_id": "c0"} for turn in range(15)]
+            return [askers[number].done("add_short_term_memory", **arguments)["id"] for arguments in each]
+
+        with ThreadPoolExecutor(len(askers)) as threads:
+            ids = {each for some in threads.map(write, range(len(askers))) for each in some}
+        assert len(ids) == 60
+        totals = [asker.done("get_memory_stats", conversation_id="c0")["total"] for asker in askers]
+        assert totals == [60] * 4
+        take_back(folder, "phone")
+        time.sleep(1)
+        assert [asker.call("get_memory_stats").status_code for asker in askers] == [401] * 4
 
 
 @pytest.mark.alone

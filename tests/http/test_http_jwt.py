@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +140,79 @@ def test_without_the_keys_callers_are_asked_to_wait(tmp_path: Path) -> None:
         response = Asker(server.url, signed(claims())).call("get_memory_stats")
     assert response.status_code == 503
     assert response.headers["retry-after"] == "10"
+
+
+class Provider:
+    """An identity provider on loopback: `keys` are its keys, and `asked` counts who wants them. `hangs`: it takes
+    connections and says nothing."""
+
+    def __init__(self, *, hangs: bool = False) -> None:
+        self.keys: list[dict[str, Any]] = [as_jwk(KEY, "one")]
+        self.asked, self.hangs, self.over = 0, hangs, threading.Event()
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                provider.asked += 1
+                if provider.hangs:
+                    provider.over.wait()
+                data = json.dumps({"keys": provider.keys}).encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.http.serve_forever)
+
+    def __enter__(self) -> Provider:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.http.shutdown()
+        self.http.server_close()
+
+    def settings(self) -> dict[str, str]:
+        url = f"http://127.0.0.1:{self.http.server_port}/jwks"
+        return {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER, "http__jwt__jwks": url}
+
+
+def as_jwk(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
+    return {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())), "kid": kid, "alg": "RS256"}
+
+
+def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(tmp_path: Path) -> None:
+    with Provider() as provider, serving(tmp_path / "data", **provider.settings()) as server:
+        known, new = Asker(server.url, signed(claims())), Asker(server.url, signed(claims(), OTHER, kid="two"))
+        assert known.call("get_memory_stats").status_code == 200
+        provider.keys.append(as_jwk(OTHER, "two"))
+        began = time.monotonic()
+        while (status := new.call("get_memory_stats").status_code) == 401:
+            assert time.monotonic() - began < 15
+            time.sleep(0.5)
+        assert status == 200
+        assert provider.asked == 2, "a key that is not known is looked up at most every ten seconds"
+        for number in range(20):
+            made_up = Asker(server.url, signed(claims(), OTHER, kid=f"made up {number}"))
+            assert made_up.call("get_memory_stats").status_code == 401
+        assert provider.asked == 2
+        provider.__exit__()
+        assert known.call("get_memory_stats").status_code == 200, "keys that are known count while the provider is away"
+
+
+def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> None:
+    with Provider(hangs=True) as provider, serving(tmp_path / "data", **provider.settings()) as server:
+        began = time.monotonic()
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(Asker(server.url, signed(claims())).call, "get_memory_stats") for _ in range(8)]
+            assert Asker(server.url, None).http.get("/healthz").status_code == 200
+            assert {each.result().status_code for each in asked} == {503}
+        assert time.monotonic() - began < 10
+        assert provider.asked == 1
 
 
 def test_a_file_of_tokens_and_jwts_are_two_ways(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
-"""The toolset `sessions` over HTTP: headers name the user of each request, in both protocol eras and over REST."""
+"""The toolset `sessions` over HTTP: headers name the user of each request, in both protocol eras and over REST, and no
+user or tenant ever sees anything of another one."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from http_server import ERAS, TOKEN, Asker, serving
+from http_server import ERAS, TOKEN, Asker, Server, give, serving
+from users_apart import Said, World
+
+from memory_server.tools.base.tool import ToolFailed
 
 
 @pytest.mark.parametrize("era", [*ERAS, None])
@@ -65,3 +70,42 @@ def test_each_id_comes_from_the_first_source_of_its_transport(tmp_path: Path, tr
                     answer = asker.mcp(transport, "tools/call", params, **headers).json()["result"]
                     session = answer["structuredContent"]["session"]
                 assert (session[field], session["sources"][field]) == (f"{sources[0]}-{field}", sources[0])
+
+
+def said_over(server: Server, token: str, rng: Random) -> Said:
+    """Calls over REST or in one of the eras, with the ids as headers, as arguments, or some as each."""
+    asker = Asker(server.url, token)
+
+    async def said(tool: str, **arguments: Any) -> dict[str, Any]:
+        headers = {
+            f"x_memory_{name}": quote(arguments.pop(name))
+            for name in ("user_id", "agent_id", "run_id")
+            if arguments.get(name) and rng.random() < 0.5
+        }
+        era = rng.choice([*ERAS, None])
+        if era is None:
+            response = asker.call(tool, arguments, **headers)
+            if response.status_code != 200:
+                raise ToolFailed(response.json()["error"]["message"])
+            return dict(response.json())
+        answer = asker.mcp(era, "tools/call", {"name": tool, "arguments": arguments}, **headers).json()
+        if "error" in answer or answer["result"].get("isError"):
+            failed = answer.get("error") or answer["result"]["content"][0]
+            raise ToolFailed(failed.get("message") or failed["text"])
+        return dict(answer["result"]["structuredContent"])
+
+    return said
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("calls", [300, pytest.param(5_000, marks=pytest.mark.full)])
+async def test_no_call_shows_anything_of_another_user_or_tenant(tmp_path: Path, calls: int) -> None:
+    folder, rng = tmp_path / "data", Random(calls)
+    tokens = [give(folder, name, "--tenant", name) for name in ("A", "B")]
+    often = {"http__requests_per_minute": "6000000", "knowledge__durability": "normal"}
+    with serving(folder, "--toolsets", "sessions", **often) as server:
+        worlds = [World(said_over(server, token, rng), n, lasts=False) for n, token in enumerate(tokens)]
+        while sum(world.calls for world in worlds) < calls:
+            await rng.choice(worlds).step()
+    assert [world.leaks for world in worlds] == [[], []]
+    assert all(len(world.held) > 5 for world in worlds), "users of the same name in both tenants have something"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from http_server import ERAS, MODERN, Asker, Server, give, in_process, said, serving, take_back
+from http_server import ERAS, MODERN, Asker, Server, give, in_process, listening, said, serving, take_back
 
 from memory_server.tools import TOOLS
 
@@ -199,6 +201,38 @@ def test_nothing_leaks_between_requests_that_alternate(
             assert all((MARK in text) == (name == "A") for text in texts)
 
 
+def test_streams_of_two_tenants_that_listen_get_only_what_is_their_own(tmp_path: Path) -> None:
+    folder, uris = tmp_path / "data", [f"memory://conversation/{name}/short-term" for name in ("heard", "unheard")]
+    tokens = {name: give(folder, name, "--tenant", name) for name in "AB"}
+
+    def updates(stream: socket.socket, seconds: float) -> bytes:
+        """What comes until nothing comes for so long."""
+        stream.settimeout(seconds)
+        came = b""
+        with suppress(TimeoutError):
+            while data := stream.recv(65_536):
+                came += data
+        return came
+
+    with (
+        serving(folder, http__requests_per_minute="6000000", upkeep__enabled="false") as server,
+        listening(server, tokens["A"], *uris) as of_a,
+        listening(server, tokens["B"], *uris) as of_b,
+    ):
+        streams = {"A": of_a, "B": of_b}
+        askers = {name: Asker(server.url, token) for name, token in tokens.items()}
+        for turn, name in enumerate("ABBAABAB"):
+            arguments = {**said(f"{name} hears {turn}"), "conversation_id": "heard"}
+            if turn % 2:
+                askers[name].done("add_short_term_memory", **arguments)
+            else:
+                askers[name].tool(MODERN, "add_short_term_memory", **arguments)
+            # The server looks for changes once a second: what is there now comes before the next turn.
+            heard, silent = updates(streams[name], 2), updates(streams["B" if name == "A" else "A"], 0.1)
+            assert heard.count(b"resources/updated") == heard.count(b"conversation/heard/short-term") == 1, heard
+            assert b"updated" not in silent, (name, silent)
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     """All files, but the memory that SQLite shares between its readers, which holds no data."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.endswith("-shm"))
@@ -318,7 +352,7 @@ def test_a_flooding_tenant_is_refused_and_others_are_not(tmp_path: Path) -> None
     flood, calm = give(folder, "flood", "--tenant", "flood"), give(folder, "calm", "--tenant", "calm")
     with serving(folder) as server:
         asker = Asker(server.url, flood)
-        answers = [asker.call("get_memory_stats") for _ in range(200)]
+        answers = [asker.call("get_memory_stats") for _ in range(80)]
         refused = [each for each in answers if each.status_code == 429]
         assert refused
         assert all(int(each.headers["retry-after"]) >= 1 for each in refused)

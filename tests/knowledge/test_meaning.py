@@ -7,12 +7,14 @@ import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from knowledge.test_sessions import World, contents, said
+from knowledge.test_sessions import contents, said
 from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
+from users_apart import World
 
 from memory_server.app import App
 from memory_server.config import Settings
@@ -305,7 +307,7 @@ async def test_no_vector_shows_anything_of_another_user(tmp_path: Path, calls: i
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
         store.embeds, app.knowledge.sessions.meaning.embeddings = "fixed", Fixed("fixed")
-        world = World(app.context, 7)
+        world = World(partial(said, app.context), 7)
         while world.calls < calls:
             await world.step()
         assert world.leaks == []

@@ -17,7 +17,7 @@ from memory_server.knowledge.callers import from_headers as sessions_from
 READ, WRITE, OPERATOR = "read", "write", "operator"
 ALL = frozenset((READ, WRITE, OPERATOR))
 CONVERSATION = "x-memory-conversation"
-OF_SESSIONS = (*HEADERS, METADATA_HEADER)
+OF_SESSIONS = {name.encode() for name in (*HEADERS, METADATA_HEADER)}
 """Headers of memories that are apart within a tenant."""
 _KEY = "memory_server.caller"
 
@@ -46,9 +46,12 @@ def caller_of(scope: Scope) -> Caller:
 def wire_from(headers: Headers, *, sessions: bool) -> Wire:
     """Who is meant within the tenant. Raises InvalidInput: a header cannot be used, or asks for a separation that this
     server does not make, because it does not offer `sessions`."""
-    if not sessions and (asked := [name for name in OF_SESSIONS if name in headers]):
+    asked = next((name for name, _ in headers.raw if name in OF_SESSIONS), None)
+    if asked is None:
+        return HTTP
+    if not sessions:
         raise InvalidInput(
-            f"The header {asked[0].title()} needs the toolset sessions, which is not offered; remove it."
+            f"The header {asked.decode().title()} needs the toolset sessions, which is not offered; remove it."
         )
     return Wire(sessions_from(headers.items()), lasts=False)
 

@@ -10,8 +10,11 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
@@ -21,7 +24,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers, wire_from
-from memory_server.serving.http.limits import Limits
 from memory_server.serving.http.refusals import Refused, refused_for
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,8 @@ MOST_BYTES = 4 * 1024 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 30.0
 """How long a whole body may take."""
+TOO_MANY_SECONDS = 0.1
+"""How long a request waits that is one too many: refusing as fast as a flood asks would slow everybody."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 _OPERATORS = "/metrics"
@@ -40,29 +44,58 @@ Enter = Callable[[str | None], Awaitable[Caller | None]]
 """Gives the caller with this token, which may be missing; None: nobody enters with it."""
 
 
+class Limits:
+    """The limits of one tenant: `per_minute` requests, a tenth of them at once, and `concurrent` of each kind at the
+    same time."""
+
+    def __init__(self, per_minute: int, concurrent: int) -> None:
+        self._per_second = per_minute / 60
+        self._bucket = self._left = max(1.0, per_minute / 10)
+        self._concurrent = concurrent
+        self._filled = time.monotonic()
+        self._running: Counter[str] = Counter()
+
+    @contextmanager
+    def request(self, kind: str) -> Iterator[None]:
+        """One request of this kind. Raises Refused: there are too many, in this minute or now."""
+        now = time.monotonic()
+        self._left = min(self._bucket, self._left + (now - self._filled) * self._per_second)
+        self._filled = now
+        if self._left < 1:
+            wait = (1 - self._left) / self._per_second
+            raise Refused(429, "busy", "Too many requests; wait a little.", {"retry-after": str(int(wait) + 1)})
+        if self._running[kind] >= self._concurrent:
+            raise Refused(429, "busy", f"Too many {kind} at the same time; wait for one to end.", {"retry-after": "1"})
+        self._left -= 1
+        self._running[kind] += 1
+        try:
+            yield
+        finally:
+            self._running[kind] -= 1
+
+
+@dataclass(frozen=True)
 class Door:
     """Lets those requests pass to `app` that may: of anybody to `public` paths, of others by what `enter` says of their
     token. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
     WWW-Authenticate. `sessions`: headers may name users within a tenant."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        enter: Enter,
-        limits: Mapping[str | None, Limits],
-        *,
-        public: Collection[str],
-        hosts: Collection[str],
-        origins: Collection[str],
-        challenge: str = "",
-        sessions: bool = False,
-    ) -> None:
-        self._app, self._enter, self._limits = app, enter, limits
-        self._public, self._hosts, self._origins = public, hosts, origins
-        self._challenge, self._sessions = challenge, sessions
+    app: ASGIApp
+    enter: Enter
+    limits: Mapping[str | None, Limits]
+    public: Collection[str]
+    hosts: Collection[str]
+    origins: Collection[str]
+    challenge: str = ""
+    sessions: bool = False
+
+    @cached_property
+    def _inside(self) -> ASGIApp:
+        if not self.origins:
+            return self._authorized
         headers = ["retry-after", "www-authenticate"]
-        self._inside = CORSMiddleware(
-            self._authorized, list(origins), ["GET", "POST"], ["*"], expose_headers=headers, max_age=3600
+        return CORSMiddleware(
+            self._authorized, list(self.origins), ["GET", "POST"], ["*"], expose_headers=headers, max_age=3600
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,36 +121,26 @@ class Door:
             return Refused(431, "size", "The head of the request is too large.").response()
         host = headers.get("host", "").lower()
         named = _HOST.fullmatch(host)
-        if named is None or named[1] not in self._hosts:
+        if named is None or named[1] not in self.hosts:
             return Refused(421, "host", "This server does not have that name; see the setting http.hosts.").response()
         origin = headers.get("origin")
         own = (f"http://{host}", f"https://{host}")
-        if origin is None or origin in self._origins or origin.lower() in own:
+        if origin is None or origin in self.origins or origin.lower() in own:
             return None
         return Refused(403, "origin", "Pages of that origin may not call; see the setting http.origins.").response()
 
     async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in self._public:
-            await self._app(scope, receive, send)
-            return
-        began = False
-
-        async def sent(message: Message) -> None:
-            nonlocal began
-            began = True
-            await send(message)
-
         try:
-            await self._let_in(scope, receive, sent)
+            await (self.app if scope["path"] in self.public else self._let_in)(scope, receive, send)
         except (Refused, MemoryServerError) as error:
-            if began:
-                raise
-            refused = error if isinstance(error, Refused) else refused_for(error)
+            refused = refused_for(error)
+            if refused.status == 429:
+                await asyncio.sleep(TOO_MANY_SECONDS)
             await refused.response()(scope, receive, send)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        caller = await self._enter(_bearer(headers))
+        caller = await self.enter(_bearer(headers))
         if caller is None:
             said = "Send a token that counts as `Authorization: Bearer …`."
             raise Refused(401, "token", said, self._asking("invalid_token"))
@@ -125,14 +148,14 @@ class Door:
         if needed not in caller.scopes:
             said = f"This token has no scope `{needed}`."
             raise Refused(403, "scope", said, self._asking("insufficient_scope"))
-        with self._limits[caller.tenant].request(_kind(headers)):
-            wire = wire_from(headers, sessions=self._sessions)
+        with self.limits[caller.tenant].request(_kind(headers)):
+            wire = wire_from(headers, sessions=self.sessions)
             replace(caller, usual=from_headers(headers), wire=wire).enter(scope)
             body = await _whole_body(headers, receive)
-            await self._app(scope, _replaying(body, receive), send)
+            await self.app(scope, _replaying(body, receive), send)
 
     def _asking(self, error: str) -> Mapping[str, str]:
-        return {"www-authenticate": f'Bearer error="{error}"{self._challenge}'}
+        return {"www-authenticate": f'Bearer error="{error}"{self.challenge}'}
 
 
 def _bearer(headers: Headers) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -13,9 +14,9 @@ from memory_server.core.meter import BOUNDS_MS, Meter
 from memory_server.serving.http.refusals import Refused
 
 
+@dataclass(eq=False)  # a registry keeps it in a set
 class _Collector:
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+    meter: Meter
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -23,12 +24,12 @@ class _Collector:
         times = HistogramMetricFamily("memory_server_call_seconds", "Time of calls", labels=["tool"])
         errors = CounterMetricFamily("memory_server_call_errors", "Calls that were refused or failed", labels=["tool"])
         bounds = [*(str(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
-        for name, calls in self._meter.calls.items():
+        for name, calls in self.meter.calls.items():
             times.add_metric([name], list(zip(bounds, accumulate(calls.counts), strict=True)), calls.sum_ms / 1000)
             errors.add_metric([name], calls.errors)
         yield times
         yield errors
-        for family, numbers in self._meter.figures().items():
+        for family, numbers in self.meter.figures().items():
             gauge = GaugeMetricFamily(f"memory_server_{family}", f"Counters of {family}", labels=["name"])
             for name, number in numbers.items():
                 gauge.add_metric([name], number)

@@ -61,7 +61,8 @@ class _Keys:
     async def _look(self) -> None:
         self._next_look = time.monotonic() + AGAIN_SECONDS
         try:
-            self._known = jwt.PyJWKSet.from_dict(await asyncio.to_thread(self._fetched))
+            async with asyncio.timeout(2 * FETCH_SECONDS):  # a provider may send its keys byte by byte
+                self._known = jwt.PyJWKSet.from_dict(await asyncio.to_thread(self._fetched))
         except (jwt.PyJWTError, OSError, ValueError) as error:
             log.warning("the keys of the tokens cannot be had: %s", error)  # the old ones go on
         else:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import h11
 import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -25,10 +24,8 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
 from memory_server.serving.http import figures, rest
 from memory_server.serving.http.callers import caller_of
-from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door
+from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
 from memory_server.serving.http.entrance import entrance, names_in
-from memory_server.serving.http.limits import Limits
-from memory_server.serving.http.refusals import Refused
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
@@ -100,14 +97,14 @@ class _Server(uvicorn.Server):
         yield
 
 
+@dataclass(frozen=True, slots=True)
 class _Mcp:
     """`POST /mcp`, which goes to the session manager of the caller's tenant."""
 
-    def __init__(self, tenants: Tenants) -> None:
-        self._tenants = tenants
+    tenants: Tenants
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._tenants.used(caller_of(scope)) as tenant:
+        async with self.tenants.used(caller_of(scope)) as tenant:
             await tenant.manager.handle_request(scope, receive, send)
 
 
@@ -129,17 +126,16 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
                 answers = False
         return JSONResponse({"status": "ok" if answers else "not ready"}, 200 if answers else 503)
 
-    app = Starlette(
-        routes=[
+    app = Router(
+        [
             Route("/mcp", _Mcp(tenants), methods=["POST"]),
             *rest.routes(node.tools, tenants, node.max_bytes),
-            Route("/healthz", _alive),
+            Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
             Route("/metrics", figures.endpoint(node.meter)),
             *more.routes,
         ]
     )
-    app.add_exception_handler(Refused, _refused)
     public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
     door = Door(
         app,
@@ -202,16 +198,6 @@ def _listener(host: str, port: int) -> socket.socket:
     # asyncio does this only for sockets that name their protocol; without it an answer waits 40 ms for the client.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-async def _alive(request: Request) -> Response:
-    return JSONResponse({"status": "ok"})
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    if not isinstance(error, Refused):
-        raise error
-    return error.response()
 
 
 def address_of(text: str) -> tuple[str, int]:

@@ -46,6 +46,8 @@ class Refused(Exception):
 
 def refused_for(error: BaseException, sentence: str | None = None) -> Refused:
     """The refusal that says what `error` is about."""
+    if isinstance(error, Refused):
+        return error
     said = str(error) if sentence is None else sentence
     for kind, status, name in _STATUS:
         if isinstance(error, kind):

@@ -4,12 +4,14 @@ MCP; and the same tools as an OpenAPI document."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from memory_server.serving.http.callers import WRITE, caller_of
 from memory_server.serving.http.refusals import Refused, refused_for
@@ -41,22 +43,32 @@ def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int) -> list[
         document = document or orjson.dumps(openapi_document(tools))
         return Response(document, media_type=_JSON)
 
-    async def answer(request: Request) -> Response:
-        name, caller = request.path_params["tool"], caller_of(request.scope)
-        tool = tools.get(name)
+    return [Route(OPENAPI, openapi), Route("/v1/{tool}", _Called(tools, tenants, max_bytes), methods=["POST"])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """`POST /v1/{tool}`. An ASGI app, because Starlette wraps a function twice to catch what the door catches."""
+
+    tools: Mapping[str, Tool]
+    tenants: Tenants
+    max_bytes: int
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, caller = Request(scope, receive), caller_of(scope)
+        name = request.path_params["tool"]
+        tool = self.tools.get(name)
         if tool is None:
             raise Refused(404, "not found", f"There is no such tool; GET {OPENAPI} names all.")
         if not tool.only_reads and WRITE not in caller.scopes:
             raise Refused(403, "scope", f"This token only reads, and {name} changes something.")
         arguments = _arguments(request, await request.body())
-        async with tenants.used(caller) as tenant:
+        async with self.tenants.used(caller) as tenant:
             try:
-                answered = await call(tool, tenant.context(caller), arguments, max_bytes=max_bytes)
+                answered = await call(tool, tenant.context(caller), arguments, max_bytes=self.max_bytes)
             except ToolFailed as failure:
                 raise refused_for(failure.__cause__ or failure, str(failure)) from failure
-        return Response(orjson.dumps(answered.structured), media_type=_JSON)
-
-    return [Route(OPENAPI, openapi), Route("/v1/{tool}", answer, methods=["POST"])]
+        await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
 
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:

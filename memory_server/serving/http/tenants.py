@@ -46,6 +46,7 @@ class Tenant:
     def __init__(self) -> None:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
+        self.subscriptions = Subscriptions(self._resolve)
         self.users = 0
         self.used = time.monotonic()
 
@@ -53,8 +54,7 @@ class Tenant:
         """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
         own, because a session manager must be left in the task that entered it."""
         async with memories as self._memories:
-            self._subscriptions = Subscriptions(self._resolve)
-            server: Server[object] = self._memories.make_server(self._resolve, self._subscriptions)
+            server: Server[object] = self._memories.make_server(self._resolve, self.subscriptions)
             self.manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
             async with self.manager.run():
                 await asyncio.to_thread(self._memories.measure)
@@ -78,11 +78,6 @@ class Tenant:
     def _resolve(self, request: object) -> Context:
         http = getattr(request, "request", None)
         return self.context(caller_of(http.scope)) if isinstance(http, Request) else self._memories.context
-
-    def end_streams(self) -> None:
-        """End all streams that listen for changes, each with its last frame."""
-        if self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None:
-            self._subscriptions.close()
 
 
 class Tenants:
@@ -137,9 +132,9 @@ class Tenants:
                 del self._open[key]
 
     def end_streams(self) -> None:
-        """End all streams that listen for changes."""
+        """End all streams that listen for changes, each with its last frame."""
         for tenant in self._open.values():
-            tenant.end_streams()
+            tenant.subscriptions.close()
 
     async def aclose(self) -> None:
         """Close all tenants, which must be without requests."""

@@ -18,6 +18,7 @@ from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritab
 from memory_server.core.meter import Meter
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import HISTORY_PAGE, Decide, Result
+from memory_server.storage.json_store import past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 from memory_server.storage.partition import folders
@@ -107,7 +108,11 @@ class JsonFileStore:
         return await self._conversation(conversation_id).look(lambda files: files.archived(newest))
 
     async def damaged(self, conversation_id: str) -> int:
-        return await self._conversation(conversation_id).look(ConversationFiles.damaged)
+        conversation = self._conversation(conversation_id)
+        kept = conversation.folder / folders.PRIVATE / past.SET_ASIDE
+        if not translated(kept, kept.exists):  # as almost always: then no thread is needed
+            return 0
+        return await conversation.look(ConversationFiles.damaged)
 
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
         if self._parameters.read_only:

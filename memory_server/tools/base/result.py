@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Annotated, Any, Self
 
@@ -41,11 +41,10 @@ class Result(BaseModel):
     @classmethod
     def of(cls, source: object, **given: Any) -> Self:
         """A result with the fields `given`; the others are attributes of `source`, where `From` says."""
-        for name, field in cls.model_fields.items():
+        for name, found, form in _sources(cls):
             if name not in given:
-                rule = next((each for each in field.metadata if isinstance(each, From)), From())
-                value = attrgetter(rule.path or to_snake(name))(source)
-                given[name] = value if value is None or rule.form is None else rule.form(value)
+                value = found(source)
+                given[name] = value if value is None or form is None else form(value)
         return cls(**given)
 
     @classmethod
@@ -55,6 +54,16 @@ class Result(BaseModel):
     def sought(self) -> Sequence[str]:
         """The words of the search, the heaviest first: a text that is too long is cut around them."""
         return ()
+
+
+@cache
+def _sources(result: type[Result]) -> list[tuple[str, Callable[[object], Any], Callable[[Any], Any] | None]]:
+    """Each field, how its value is found in the source, and the form of it."""
+    rules = {
+        name: next((each for each in field.metadata if isinstance(each, From)), From())
+        for name, field in result.model_fields.items()
+    }
+    return [(name, attrgetter(rule.path or to_snake(name)), rule.form) for name, rule in rules.items()]
 
 
 ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
