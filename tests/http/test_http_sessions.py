@@ -97,11 +97,16 @@ def said_over(server: Server, token: str, rng: Random) -> Said:
     return said
 
 
+@pytest.fixture
+def tokens(tmp_path: Path) -> list[str]:
+    """Those of two tenants; made here, because the command runs a loop of its own."""
+    return [give(tmp_path / "data", name, "--tenant", name) for name in ("A", "B")]
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("calls", [300, pytest.param(5_000, marks=pytest.mark.full)])
-async def test_no_call_shows_anything_of_another_user_or_tenant(tmp_path: Path, calls: int) -> None:
+async def test_no_call_shows_anything_of_another_user_or_tenant(tmp_path: Path, tokens: list[str], calls: int) -> None:
     folder, rng = tmp_path / "data", Random(calls)
-    tokens = [give(folder, name, "--tenant", name) for name in ("A", "B")]
     often = {"http__requests_per_minute": "6000000", "knowledge__durability": "normal"}
     with serving(folder, "--toolsets", "sessions", **often) as server:
         worlds = [World(said_over(server, token, rng), n, lasts=False) for n, token in enumerate(tokens)]
