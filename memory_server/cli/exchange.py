@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.look import each, tally_text
+from memory_server.cli.look import ask, each, tally_text
 from memory_server.cli.terminal import clipped, console, progress, reading, say_if_waiting, time_text
 from memory_server.core.archive import archived_ids
 from memory_server.core.changes import Change
@@ -114,8 +114,6 @@ async def import_(app: App, flags: Namespace) -> int:
     nothing = " Nothing was changed." if flags.dry_run else ""
     out.print(f"{counted(count, 'memory')} can be used, {counted(left_out, 'record')} left out.{nothing}")
     for question in flags.ask if not flags.dry_run else ():
-        from memory_server.cli.develop.demo import ask
-
         await ask(app, out, asked, [{"role": "user", "content": question}], asked)
     return 0 if count or not left_out else 1
 

@@ -5,37 +5,26 @@ from __future__ import annotations
 
 import tempfile
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, tzinfo
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from memory_server.app import App
-from memory_server.cli.calls import called
 from memory_server.cli.exchange import store
-from memory_server.cli.terminal import console, time_text, watched
+from memory_server.cli.look import ask
+from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings
 from memory_server.interchange import chats, own
 from memory_server.storage.json_store import codec
-from sandbox.language import spoken, term, translated
+from sandbox.language import spoken
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
 """The time zone of the people in the sample of each language: their evenings must be evenings."""
 SEED = 7
 """The demo shows the same flashbacks every time."""
-
-
-_TIERS = (
-    ("topRelevant", "top", "green"),
-    ("nextRelevant", "next", "cyan"),
-    ("randomFlashback", "flashback", "magenta"),
-)
 
 
 def samples() -> Path:
@@ -86,43 +75,3 @@ async def _ask(app: App, conversation_id: str, question: Mapping[str, Any]) -> b
     recalled = "\n".join(item["text"] for item in [*short["topRelevant"], *short["nextRelevant"]])
     fired = {memory["name"] for memory in long["activated"]}
     return all(word in recalled for word in expected["recalled"]) and set(expected["fires"]) <= fired
-
-
-async def ask(
-    app: App, out: Console, conversation_id: str, messages: Sequence[Mapping[str, Any]], title: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Print what both searches give for these messages under a heading; the results: short-term, long-term."""
-    common = {"conversation_id": conversation_id}
-    short = await called(app, "search_short_term_memories", {**common, "recentMessages": messages})
-    long = await called(app, "search_long_term_memories", {**common, "messages": messages})
-    out.print(f"[bold]── {escape(title)} ──[/]")
-    for message in messages:
-        out.print(f"[bold]{escape(message.get('name') or message['role'])}:[/] {escape(message['content'])}")
-    _print_recall(out, short.structured, long.structured, app.settings.zone)
-    return short.structured, long.structured
-
-
-def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any], zone: tzinfo | None) -> None:
-    """Both results, one block a memory: tier, time, why, text."""
-    for key, tier, colour in _TIERS:
-        for item in short[key]:
-            moment = time_text(round(datetime.fromisoformat(item["timestamp"]).timestamp() * 1000), zone)
-            why = escape(term(item["why"]))
-            out.print(f"  [{colour}]{term(f'{tier:<9}')}[/] {moment}  [dim]{item['relevance']:.1f} = {why}[/]")
-            out.print(escape(indent(item["text"], " " * 12)))
-    if short.get("note"):
-        out.print(f"  [yellow]{escape(translated(short['note']))}[/]")
-    held = short["heldBack"]
-    out.print(
-        f"  [dim]searched {short['totalSearched']}; held back {held['tooRecent']} too recent, "
-        f"{held['sameMoment']} of the same moment[/]"
-    )
-    for memory in long["activated"]:
-        out.print(f"  [bold red]fired[/]     {escape(memory['name'])}: {escape(memory['prompt'])}")
-    for memory in long["random"]:
-        out.print(f"  [dim]by chance {escape(memory['name'])}[/]")
-    for failed in long["failed"]:
-        out.print(f"  [yellow]failed    {escape(failed['name'])}: {failed['kind']}, {escape(failed['message'])}[/]")
-    if long.get("note"):
-        out.print(f"  [yellow]{escape(translated(long['note']))}[/]")
-    out.print()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -69,7 +69,8 @@ def entrance(settings: HttpSettings, tokens: TokenFile | None, *, loopback: bool
     if settings.jwt.issuer is not None:
         from memory_server.serving.http import jwt_tokens
 
-        return jwt_tokens.entrance(settings, seen)
+        enter, routes, challenge = jwt_tokens.entrance(settings)
+        return enter, replace(seen, routes=routes, challenge=challenge)
     return _by_token(settings.token), seen
 
 

@@ -6,13 +6,14 @@ import asyncio
 import json
 import logging
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jwt
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from pydantic import AnyHttpUrl
+from starlette.routing import Route
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
@@ -22,7 +23,6 @@ from memory_server.serving.http.refusals import Refused
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings, JwtSettings
-    from memory_server.serving.http.entrance import Further
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +77,9 @@ class _Keys:
         return read
 
 
-def entrance(settings: HttpSettings, seen: Further) -> tuple[Enter, Further]:
-    """The way to enter. Raises InvalidInput: a setting is missing."""
+def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
+    """The way to enter, the routes that tell of it, and what a refusal adds. Raises InvalidInput: a setting is
+    missing."""
     given = settings.jwt
     if given.jwks is None:
         raise InvalidInput("http.jwt.issuer needs http.jwt.jwks, the URL or file of the provider's keys.")
@@ -90,7 +91,7 @@ def entrance(settings: HttpSettings, seen: Further) -> tuple[Enter, Further]:
     routes = create_protected_resource_routes(resource, [AnyHttpUrl(given.issuer)], scopes or None, "Memory")
     more = f', resource_metadata="{build_resource_metadata_url(resource)}"'
     audience = [public, f"{public}/mcp", f"{public}/"] if given.audience is None else [given.audience]
-    return _by_jwt(given, audience, _Keys(given.jwks)), replace(seen, routes=routes, challenge=more)
+    return _by_jwt(given, audience, _Keys(given.jwks)), routes, more
 
 
 def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
