@@ -7,7 +7,7 @@ import gc
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,16 @@ def _tokens(settings: Settings, place: Path) -> TokenFile | None:
     return TokenFile(given.expanduser()) if given is not None else TokenFile(usual) if usual.exists() else None
 
 
+def _bytes_in(place: Path) -> int:
+    """Of all files; one that is removed meanwhile does not count."""
+    count = 0
+    for folder, _, names in os.walk(place):
+        for name in names:
+            with suppress(OSError):
+                count += Path(folder, name).stat().st_size
+    return count
+
+
 @dataclass(slots=True)
 class _Openings:
     """Opens the memories of tenants beside `app`, which has those of the data folder itself."""
@@ -97,8 +107,7 @@ class _Openings:
 
         def measure() -> None:
             if most_mb:
-                used = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
-                made.full = used > most_mb * _MB
+                made.full = _bytes_in(place) > most_mb * _MB
 
         async with made:
             yield Memories(made.context, made.server, measure)

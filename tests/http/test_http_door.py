@@ -133,12 +133,27 @@ METHODS = [
     ("POST", "/healthz", 405),
     ("GET", "/nothing", 404),
     ("POST", "/v1/a/b", 404),
+    ("POST", "/v1/openapi.json", 404),
+    ("DELETE", "/v1/openapi.json", 405),
+    ("PATCH", "/readyz", 405),
+    ("POST", "/mcp/", 404),
+    ("GET", "/v1/", 404),
 ]
 
 
 @pytest.mark.parametrize(("method", "path", "status"), METHODS)
 def test_other_methods_and_paths_are_refused(asker: Asker, method: str, path: str, status: int) -> None:
-    assert asker.http.request(method, path).status_code == status
+    answer = asker.http.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error"]["kind"] in ("path", "not found")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/openapi.json"])
+def test_without_the_token_only_get_is_answered(server: Server, path: str) -> None:
+    anybody = Asker(server.url, None)
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "NONSENSE"):
+        assert anybody.http.request(method, path).status_code == 401
+    assert anybody.http.head(path).status_code == 200
 
 
 BODIES: list[tuple[bytes, str, int, str]] = [

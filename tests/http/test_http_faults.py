@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,65 @@ def test_clients_that_leave_amid_a_call_or_stream_leave_nothing_behind(tmp_path:
             assert time.monotonic() < deadline, process.num_fds() - before
             time.sleep(0.2)
         assert Asker(server.url).call("get_memory_stats").status_code == 200
+
+
+def test_a_body_that_nobody_reads_does_not_hold_its_connection(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", http__token=TOKEN) as server, ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10)) for _ in range(5)]
+        for connection in held:
+            connection.sendall(HEAD + b"Content-Length: 100000\r\n\r\n")
+            assert b" 401 " in connection.recv(65_536)
+            connection.sendall(b"x")
+        for connection in held:
+            connection.settimeout(8)
+            with suppress(ConnectionResetError):
+                while connection.recv(65_536):
+                    pass
+
+
+@pytest.mark.full
+def test_a_client_that_does_not_read_does_not_hold_its_connection(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path / "data", http__token=TOKEN) as server,
+        socket.create_connection(("127.0.0.1", server.port), 10) as connection,
+    ):
+        connection.settimeout(0.5)
+        many = b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
+
+        def flood() -> None:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline:
+                with suppress(TimeoutError):
+                    connection.sendall(many)
+
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            flood()
+
+
+def test_half_a_body_is_not_carried_out(tmp_path: Path) -> None:
+    body = json.dumps(said("never said")).encode()
+    head = HEAD.replace(b"get_memory_stats", b"add_short_term_memory") + f"Authorization: Bearer {TOKEN}\r\n".encode()
+    head += b"Content-Type: application/json\r\n"
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n".encode() + body + b"\r\n"
+    with serving(tmp_path / "data", http__token=TOKEN) as server:
+        for rest in (b"Content-Length: 5000\r\n\r\n" + body, chunked):
+            with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+                connection.sendall(head + rest)
+        time.sleep(0.5)
+        assert Asker(server.url).done("get_memory_stats")["total"] == 0
+
+
+def test_a_stream_ends_with_its_token(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    token = give(folder, "phone", "--tenant", "alice")
+    with serving(folder) as server, listening(server, token) as stream:
+        take_back(folder, "phone")
+        stream.settimeout(15)
+        with suppress(ConnectionResetError):
+            while stream.recv(65_536):
+                pass
+        assert "Traceback" not in server.said()
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
 
 
 @pytest.mark.alone

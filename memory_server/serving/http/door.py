@@ -18,6 +18,7 @@ from functools import cached_property
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -36,6 +37,8 @@ BODY_SECONDS = 30.0
 """How long a whole body may take."""
 TOO_MANY_SECONDS = 0.1
 """How long a request waits that is one too many: refusing as fast as a flood asks would slow everybody."""
+AGAIN_SECONDS = 1.0
+"""How often the token of an open stream is looked at again."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 _OPERATORS = "/metrics"
@@ -99,7 +102,7 @@ class Door:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, status = time.monotonic(), 0
+        began, status, scope["app"] = time.monotonic(), 0, self.app  # so Starlette raises for an unknown path
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -109,6 +112,12 @@ class Door:
         headers = Headers(scope=scope)
         try:
             await (self._refusal(headers) or self._inside)(scope, receive, noted)
+        except Exception:
+            if status:
+                raise
+            log.exception("a request failed")
+            said = "The request failed inside the server; its log says why."
+            await Refused(500, "server", said).response()(scope, receive, noted)
         finally:
             route = "/".join(scope["path"].split("/", 2)[:2])
             known = route if route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known") else "/…"
@@ -119,19 +128,26 @@ class Door:
         """What a page that was made to call this address gets."""
         if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEAD_BYTES:
             return Refused(431, "size", "The head of the request is too large.").response()
+        if "transfer-encoding" in headers and "content-length" in headers:
+            said = "Send Content-Length or Transfer-Encoding, and not both."
+            return Refused(400, "form", said, {"connection": "close"}).response()
         host = headers.get("host", "").lower()
         named = _HOST.fullmatch(host)
         if named is None or named[1] not in self.hosts:
             return Refused(421, "host", "This server does not have that name; see the setting http.hosts.").response()
         origin = headers.get("origin")
         own = (f"http://{host}", f"https://{host}")
-        if origin is None or origin in self.origins or origin.lower() in own:
+        if origin is None or origin.lower() in (*self.origins, *own):
             return None
         return Refused(403, "origin", "Pages of that origin may not call; see the setting http.origins.").response()
 
     async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await (self.app if scope["path"] in self.public else self._let_in)(scope, receive, send)
+            is_public = scope["path"] in self.public and scope["method"] in ("GET", "HEAD")
+            await (self.app if is_public else self._let_in)(scope, receive, send)
+        except HTTPException as error:
+            said = "There is no such path, or it does not take this method."
+            await Refused(error.status_code, "path", said, error.headers).response()(scope, receive, send)
         except (Refused, MemoryServerError) as error:
             refused = refused_for(error)
             if refused.status == 429:
@@ -140,7 +156,8 @@ class Door:
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        caller = await self.enter(_bearer(headers))
+        token = _bearer(headers)
+        caller = await self.enter(token)
         if caller is None:
             said = "Send a token that counts as `Authorization: Bearer …`."
             raise Refused(401, "token", said, self._asking("invalid_token"))
@@ -148,11 +165,25 @@ class Door:
         if needed not in caller.scopes:
             said = f"This token has no scope `{needed}`."
             raise Refused(403, "scope", said, self._asking("insufficient_scope"))
-        with self.limits[caller.tenant].request(_kind(headers)):
+        kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
+        with self.limits[caller.tenant].request(kind):
             wire = wire_from(headers, sessions=self.sessions)
             replace(caller, usual=from_headers(headers), wire=wire).enter(scope)
             body = await _whole_body(headers, receive)
-            await self.app(scope, _replaying(body, receive), send)
+            call = self.app(scope, _replaying(body, receive), send)
+            await (self._while_let_in(token, call) if kind == "streams" else call)
+
+    async def _while_let_in(self, token: str | None, call: Awaitable[None]) -> None:
+        """A stream, which ends when its token does not count any more."""
+        stream = asyncio.ensure_future(call)
+        try:
+            while not (await asyncio.wait([stream], timeout=AGAIN_SECONDS))[0]:
+                if await self.enter(token) is None:
+                    return
+            await stream
+        finally:
+            stream.cancel()
+            await asyncio.gather(stream, return_exceptions=True)
 
     def _asking(self, error: str) -> Mapping[str, str]:
         return {"www-authenticate": f'Bearer error="{error}"{self.challenge}'}
@@ -181,6 +212,8 @@ async def _whole_body(headers: Headers, receive: Receive) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             while True:
                 message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "size", "The body ended before its end.")
                 body += message.get("body", b"")
                 if len(body) > MOST_BYTES:
                     raise too_large

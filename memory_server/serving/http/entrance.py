@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -41,6 +42,11 @@ def names_in(given: str | None) -> list[str]:
     return [name for part in (given or "").split(",") if (name := part.strip())]
 
 
+def host_of(name: str) -> str:
+    """A name as the header `Host` has it: in small letters, without a port."""
+    return re.sub(r":\d+$", "", name.lower())
+
+
 def entrance(settings: HttpSettings, tokens: TokenFile | None, *, loopback: bool) -> tuple[Enter, Further]:
     """The way to enter that is set. Raises InvalidInput: there is none, or more than one, or it cannot be used."""
     given = {
@@ -60,8 +66,8 @@ def entrance(settings: HttpSettings, tokens: TokenFile | None, *, loopback: bool
         log.warning("listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front")
     public = urlsplit(settings.public_url or "")
     seen = Further(
-        hosts=[public.netloc.rpartition(":")[0] if public.port else public.netloc] if public.netloc else (),
-        origins=[f"{public.scheme}://{public.netloc}"] if public.netloc else (),
+        hosts=[host_of(public.netloc)] if public.netloc else (),
+        origins=[f"{public.scheme}://{public.netloc}".lower()] if public.netloc else (),
     )
     if tokens is not None:
         tokens.tokens()

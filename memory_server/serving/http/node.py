@@ -25,7 +25,7 @@ from memory_server.core.meter import Meter
 from memory_server.serving.http import figures, rest
 from memory_server.serving.http.callers import caller_of
 from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
-from memory_server.serving.http.entrance import entrance, names_in
+from memory_server.serving.http.entrance import entrance, host_of, names_in
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
@@ -40,6 +40,8 @@ HEAD_SECONDS = 10.0
 """How long the head of a request may take."""
 MOST_CONNECTIONS = 1_000
 KEEP_ALIVE_SECONDS = 5
+UNREAD_SECONDS, UNWRITTEN_SECONDS = 1.0, 10.0
+"""How long a connection stays whose request was answered before its body came, and one whose client does not read."""
 CALL_SECONDS = 5
 """How long calls have to end when the process ends."""
 STORE_SECONDS = 1.0
@@ -64,9 +66,11 @@ class Node:
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's protocol, which waits for ever for the rest of a request's head; this one does not."""
+    """uvicorn's protocol, which waits for ever for the rest of a request, and for a client that does not read; this one
+    does not."""
 
     _late: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -79,9 +83,28 @@ class _Protocol(H11Protocol):
         elif self._late is None and self.conn.trailing_data[0]:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest; whatever still comes, this is the end
+            self.loop.call_later(UNREAD_SECONDS, self.transport.close)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self._stalled or self.loop.call_later(UNWRITTEN_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._go_on()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._let_be()
+        self._go_on()
         super().connection_lost(exc)
+
+    def _go_on(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _let_be(self) -> None:
         if self._late is not None:
@@ -134,7 +157,8 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
             Route("/readyz", ready),
             Route("/metrics", figures.endpoint(node.meter)),
             *more.routes,
-        ]
+        ],
+        redirect_slashes=False,
     )
     public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
     door = Door(
@@ -142,8 +166,8 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
         enter,
         defaultdict(partial(Limits, settings.requests_per_minute, settings.concurrent)),
         public=public,
-        hosts=(*LOOPBACK, address[0], *names_in(settings.hosts), *more.hosts),
-        origins=(*names_in(settings.origins), *more.origins),
+        hosts=(*LOOPBACK, address[0].lower(), *map(host_of, names_in(settings.hosts)), *more.hosts),
+        origins=(*(name.lower().rstrip("/") for name in names_in(settings.origins)), *more.origins),
         challenge=more.challenge,
         sessions=node.sessions,
     )

@@ -43,7 +43,10 @@ def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int) -> list[
         document = document or orjson.dumps(openapi_document(tools))
         return Response(document, media_type=_JSON)
 
-    return [Route(OPENAPI, openapi), Route("/v1/{tool}", _Called(tools, tenants, max_bytes), methods=["POST"])]
+    return [
+        Route(OPENAPI, openapi, methods=["GET"]),
+        Route("/v1/{tool}", _Called(tools, tenants, max_bytes), methods=["POST"]),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
