@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from memory_server.knowledge.layers import Layer
+from memory_server.knowledge.layers import Layer, LayerOptions
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.storage.partition import folders
@@ -22,7 +22,8 @@ def opened(place: Path) -> Layer:
         return time.time_ns() // 1_000_000
 
     folder = MarkdownFolder(place / "memory", locks=place / "locks", wait_seconds=60)
-    return Layer("project", folder, SqliteStore(place / "k.sqlite3", clock, wait_seconds=60), clock)
+    options = LayerOptions(max_entries=1_000_000)  # none goes into the archive
+    return Layer("project", folder, SqliteStore(place / "k.sqlite3", clock, wait_seconds=60), clock, options)
 
 
 def die_at(step: str) -> None:
