@@ -11,14 +11,15 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.core.errors import InvalidInput, LockTimeout, StorageUnwritable
 from memory_server.core.model import conversation_id_of
 from memory_server.storage.partition import folders
 
@@ -27,6 +28,10 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 """Time between two looks for changes of the file, at most: so a token that is removed counts for a second at most."""
 PREFIX = "mst_"
+MOST_DAYS = 1_000_000
+"""A date must have a year of four digits."""
+WAIT_SECONDS, _PAUSE_SECONDS = 5.0, 0.02
+"""For another process that changes the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +84,67 @@ class TokenFile:
     def tokens(self) -> list[Token]:
         """All tokens, in the order in which they were added. A line that is not usable is logged and lets nobody in.
         Raises InvalidInput: the file cannot be read, or others may write it."""
+        return [token for _, token in self._lines() if token is not None]
+
+    def _lines(self) -> list[tuple[bytes, Token | None]]:
+        """All lines as they are, each with its token."""
         try:
             if os.name != "nt" and stat.S_IMODE(self.path.stat().st_mode) & 0o022:
                 raise InvalidInput(f"Others may write {self.path}; run `chmod 600` on it.")
-            lines = folders.read_file(self.path).splitlines()
+            lines = folders.read_file(self.path).splitlines(keepends=True)
         except OSError as error:
             raise InvalidInput(f"The tokens in {self.path} cannot be read: {error.strerror or error}.") from error
-        found = []
+        found: list[tuple[bytes, Token | None]] = []
         for number, line in enumerate(lines, 1):
             try:
-                found.append(_token(json.loads(line)))
-            except (ValueError, TypeError, KeyError, InvalidInput):
+                found.append((line, _token(json.loads(line))))
+            except (ValueError, TypeError, KeyError, RecursionError, InvalidInput):
+                found.append((line, None))
                 log.error("line %d of %s is not a token", number, self.path)
         return found
 
     def add(self, name: str, tenant: str | None, scopes: Sequence[str], days: float | None) -> str:
         """Add a token, which counts for `days` (None: until it is removed), and give it: it is stored nowhere. Raises
-        InvalidInput: the name is taken or not usable."""
+        InvalidInput: the name is taken or not usable, or the token would never count or have no date."""
         name = named(name, "name")
-        if any(token.name == name for token in (self.tokens() if self.path.exists() else ())):
-            raise InvalidInput(f"There is a token `{name}`; remove it first, or give another name.")
+        if days is not None and not 0 < days <= MOST_DAYS:  # NaN is not between them either
+            raise InvalidInput(f"A token cannot last {days:g} days; give more than 0 and at most {MOST_DAYS:,}.")
         now = datetime.now(UTC).replace(microsecond=0)
         expires = None if days is None else (now + timedelta(days=days)).isoformat()
         token = PREFIX + secrets.token_urlsafe(32)
         owner = None if tenant is None else named(tenant, "tenant")
         made = Token(name, owner, sha256(token.encode()).hexdigest(), tuple(scopes), now.isoformat(), expires)
-        try:
-            folders.make_folder(self.path.parent)
-            folders.append_durably(self.path, _line(made))
-        except OSError as error:
-            raise StorageUnwritable(f"{self.path}: {folders.advice_on(error)}.", self.path) from error
+        with self._alone():
+            if any(token.name == name for token in (self.tokens() if self.path.exists() else ())):
+                raise InvalidInput(f"There is a token `{name}`; remove it first, or give another name.")
+            folders.append_durably(self.path, json.dumps(asdict(made), ensure_ascii=False).encode() + b"\n")
         return token
 
     def remove(self, name: str) -> None:
-        """Take a token back. Raises InvalidInput: there is no such token."""
-        tokens = self.tokens()
-        kept = [token for token in tokens if token.name != name]
-        if len(kept) == len(tokens):
-            raise InvalidInput(f"There is no token `{name}`; `memory-server tokens list` shows them.")
+        """Take a token back; lines that are not usable stay. Raises InvalidInput: there is no such token."""
+        self.tokens()  # where it cannot be read, no folder is made
+        with self._alone():
+            lines = self._lines()
+            kept = [line for line, token in lines if token is None or token.name != name]
+            if len(kept) == len(lines):
+                raise InvalidInput(f"There is no token `{name}`; `memory-server tokens list` shows them.")
+            folders.replace_file(self.path, b"".join(kept))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While no other process changes the file. Raises LockTimeout: one does, for too long; StorageUnwritable."""
+        deadline = time.monotonic() + WAIT_SECONDS
         try:
-            folders.replace_file(self.path, b"".join(map(_line, kept)))
+            folders.make_folder(self.path.parent)
+            while (lock := folders.try_lock(self.path.with_name(f"{self.path.name}.lock"))) is None:
+                if time.monotonic() > deadline:
+                    said = f"Another process holds {self.path} for too long; nothing was changed, try again."
+                    raise LockTimeout(said, self.path)
+                time.sleep(_PAUSE_SECONDS)
+            try:
+                yield
+            finally:
+                lock.release()
         except OSError as error:
             raise StorageUnwritable(f"{self.path}: {folders.advice_on(error)}.", self.path) from error
 
@@ -129,10 +155,6 @@ def named(text: str, what: str) -> str:
         return conversation_id_of(text)
     except InvalidInput as error:
         raise InvalidInput(str(error).replace("conversation_id", what)) from error
-
-
-def _line(token: Token) -> bytes:
-    return json.dumps(asdict(token), ensure_ascii=False).encode() + b"\n"
 
 
 def _token(given: Any) -> Token:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
+import unicodedata
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +18,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from http_server import MODERN, Asker, Server, said, serving
+
+from memory_server.serving.http import jwt_tokens
+from memory_server.serving.http.refusals import Refused
 
 ISSUER, PUBLIC = "https://id.example.com", "https://memory.example.com"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -97,6 +102,7 @@ BAD = {
     "empty tenant": signed(claims(sub="")),
     "long tenant": signed(claims(sub="a" * 300)),
     "tenant with a line break": signed(claims(sub="a\nb")),
+    "tenant of another normal form": signed(claims(sub=unicodedata.normalize("NFD", "é"))),
 }
 
 
@@ -144,9 +150,9 @@ def test_without_the_keys_callers_are_asked_to_wait(tmp_path: Path) -> None:
 
 class Provider:
     """An identity provider on loopback: `keys` are its keys, and `asked` counts who wants them. `hangs`: it takes
-    connections and says nothing."""
+    connections and says nothing. `drips`: its answer has no end."""
 
-    def __init__(self, *, hangs: bool = False) -> None:
+    def __init__(self, *, hangs: bool = False, drips: bool = False, status: int = 200) -> None:
         self.keys: list[dict[str, Any]] = [as_jwk(KEY, "one")]
         self.asked, self.hangs, self.over = 0, hangs, threading.Event()
         provider = self
@@ -157,7 +163,13 @@ class Provider:
                 if provider.hangs:
                     provider.over.wait()
                 data = json.dumps({"keys": provider.keys}).encode()
-                self.send_response(200)
+                self.send_response(status)
+                self.send_header("location", "/elsewhere")
+                if drips:
+                    self.end_headers()
+                    while not provider.over.wait(0.05):
+                        self.wfile.write(b" ")
+                    return
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -176,9 +188,12 @@ class Provider:
         self.http.shutdown()
         self.http.server_close()
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http.server_port}/jwks"
+
     def settings(self) -> dict[str, str]:
-        url = f"http://127.0.0.1:{self.http.server_port}/jwks"
-        return {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER, "http__jwt__jwks": url}
+        return {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER, "http__jwt__jwks": self.url}
 
 
 def as_jwk(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
@@ -213,6 +228,101 @@ def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> 
             assert {each.result().status_code for each in asked} == {503}
         assert time.monotonic() - began < 10
         assert provider.asked == 1
+
+
+def quick(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(jwt_tokens, "FETCH_SECONDS", seconds)
+    monkeypatch.setattr(jwt_tokens, "AGAIN_SECONDS", seconds)
+
+
+def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch, 0.4)
+
+    async def ask(provider: Provider) -> None:
+        keys = jwt_tokens._Keys(provider.url)
+        assert await keys.find("one") is not None
+        provider.hangs, keys._good_until = True, 0.0
+        keys._next_look = 0.0
+        began = time.monotonic()
+        assert all(await asyncio.gather(*(keys.find("one") for _ in range(3))))
+        assert time.monotonic() - began < 0.2
+        assert await asyncio.gather(*(keys.find(f"made up {number}") for number in range(8))) == [None] * 8
+        assert time.monotonic() - began < 1.0, "the time of one look"
+        assert provider.asked == 2
+        assert await keys.find("made up later") is None
+        assert provider.asked == 2, "the time between looks begins at the end of a look"
+
+    with Provider() as provider:
+        asyncio.run(ask(provider))
+
+
+def test_a_provider_that_drips_has_one_thread_which_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    quick(monkeypatch, 0.2)
+
+    async def ask(provider: Provider) -> None:
+        keys, before = jwt_tokens._Keys(provider.url), threading.active_count() - provider.asked
+        for _ in range(3):
+            with pytest.raises(Refused):
+                await keys.find("one")
+            assert threading.active_count() - before - 1 <= 1 + provider.asked  # the provider has one for each call
+            await asyncio.sleep(0.25)
+        deadline = time.monotonic() + 5
+        while any(thread.name == "keys of tokens" for thread in threading.enumerate()):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+
+    with Provider(drips=True) as provider:
+        asyncio.run(ask(provider))
+    assert "The keys of tokens are not available: TimeoutError" in caplog.messages
+
+
+def test_a_server_ends_while_its_provider_drips(tmp_path: Path) -> None:
+    with Provider(drips=True) as provider, serving(tmp_path / "data", **provider.settings()) as server:
+        with ThreadPoolExecutor(1) as thread:
+            asked = thread.submit(Asker(server.url, signed(claims())).call, "get_memory_stats")
+            while not provider.asked:
+                time.sleep(0.02)
+            began = time.monotonic()
+            server.process.terminate()
+            asked.exception()
+        server.process.wait(30)
+        assert time.monotonic() - began < 20
+
+
+UNUSABLE = {
+    "deep": b"[" * 100_000,
+    "not an object": b"[]",
+    "not keys": b'{"keys": [1]}',
+    "not JSON": b"keys",
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_keys_that_are_not_usable_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str) -> None:
+    (tmp_path / "jwks").write_bytes(UNUSABLE[case])
+    with pytest.raises(Refused):
+        asyncio.run(jwt_tokens._Keys(str(tmp_path / "jwks")).find("one"))
+    assert caplog.messages[0].startswith("The keys of tokens are not available: ")
+
+
+@pytest.mark.parametrize(("status", "keys", "reason"), [(302, 1, "302"), (200, 5_000, "longer than 1,048,576 bytes")])
+def test_an_answer_that_is_elsewhere_or_too_long_is_not_taken(
+    caplog: pytest.LogCaptureFixture, status: int, keys: int, reason: str
+) -> None:
+    with Provider(status=status) as provider:
+        provider.keys *= keys
+        with pytest.raises(Refused):
+            asyncio.run(jwt_tokens._Keys(provider.url).find("one"))
+    assert (provider.asked, reason in caplog.text) == (1, True)
+
+
+def test_a_provider_on_this_machine_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with Provider() as provider:
+        assert asyncio.run(jwt_tokens._Keys(provider.url).find("one")) is not None
 
 
 def test_a_file_of_tokens_and_jwts_are_two_ways(tmp_path: Path) -> None:

@@ -16,6 +16,10 @@ from typing import Any
 import pytest
 from http_server import ERAS, MODERN, Asker, Server, give, in_process, listening, said, serving, take_back
 
+from memory_server.core.errors import LockTimeout
+from memory_server.storage import token_file
+from memory_server.storage.partition import folders
+from memory_server.storage.token_file import TokenFile
 from memory_server.tools import TOOLS
 
 MARK = "zanzibar"
@@ -315,12 +319,14 @@ def test_tokens_are_kept_as_hashes_in_a_file_of_the_owner(folder: Path, tokens: 
     assert not any(token[4:] in file.read_text("utf-8") for token in tokens.values())
 
 
+DAYS = {"nan": "nan", "inf": "inf", "1e12": "1e+12", "-1": "-1", "0": "0"}
 MISTAKES = [
     (["add"], "Name the token"),
     (["add", "x"], "There is a token"),
     (["remove", "nobody"], "There is no token"),
     (["add", "y", "--tenant", ""], "tenant is empty"),
     (["add", "y", "--tenant", "a" * 300], "300 characters"),
+    *((["add", "y", f"--days={days}"], f"cannot last {said} days") for days, said in DAYS.items()),
 ]
 
 
@@ -331,6 +337,47 @@ def test_mistakes_with_tokens_get_a_sentence(tmp_path: Path, arguments: list[str
     status, _, err = in_process("tokens", *arguments, *where)
     assert (status, words in err) == (2, True), err
     assert "x " in in_process("tokens", "list", *where)[1]
+
+
+def test_changes_at_once_all_count(tmp_path: Path) -> None:
+    file = TokenFile(tmp_path / "tokens")
+    with ThreadPoolExecutor(4) as threads:
+        for number in range(20):
+            for name in ("a", "b", "stays"):
+                file.add(f"{name}{number}", None, ["read"], None)
+            changes = [threads.submit(file.remove, f"{name}{number}") for name in "ab"]
+            changes += [threads.submit(file.add, f"{name}{number}", None, ["read"], None) for name in ("new", "other")]
+            for change in changes:
+                change.result()
+    assert {token.name for token in file.tokens()} == {
+        f"{name}{number}" for name in ("stays", "new", "other") for number in range(20)
+    }
+
+
+def test_lines_that_are_not_usable_stay_and_others_count(tmp_path: Path) -> None:
+    file = TokenFile(tmp_path / "tokens")
+    token = file.add("x", None, ["read"], None)
+    broken = b"[" * 100_000 + b'\r\n{"name": "by hand"}\n\xff\n\n'
+    file.path.write_bytes(file.path.read_bytes() + broken)
+    file.add("y", None, ["read"], None)
+    assert file.find(token) is not None
+    file.remove("x")
+    file.remove("y")
+    assert file.path.read_bytes() == broken
+
+
+def test_a_file_that_another_process_changes_for_long_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_file, "WAIT_SECONDS", 0.1)
+    file = TokenFile(tmp_path / "tokens")
+    file.add("x", None, ["read"], None)
+    lock = folders.try_lock(tmp_path / "tokens.lock")
+    assert lock is not None
+    with pytest.raises(LockTimeout, match="for too long"):
+        file.remove("x")
+    lock.release()
+    file.remove("x")
 
 
 def test_a_tenant_that_takes_too_much_room_adds_nothing(tmp_path: Path) -> None:

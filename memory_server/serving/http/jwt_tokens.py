@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import jwt
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
@@ -31,6 +36,13 @@ KEPT_SECONDS = 300.0
 AGAIN_SECONDS = 10.0
 """Time between two looks for keys, at least: tokens with made-up keys must not make the provider busy."""
 FETCH_SECONDS = 5.0
+"""Of silence; a whole look takes at most twice as long, as a provider may send its keys byte by byte."""
+MOST_BYTES = 1024 * 1024
+"""Of keys, which are a few kilobytes."""
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None: ...
 
 
 class _Keys:
@@ -40,14 +52,18 @@ class _Keys:
         self._place = place
         self._known: jwt.PyJWKSet | None = None
         self._good_until = self._next_look = float("-inf")
-        self._looking = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._fetch: Future[Any] | None = None
 
     async def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key with this id; one that is not known is looked up again."""
-        if time.monotonic() >= self._good_until or self._held(key_id) is None:
-            async with self._looking:
-                if time.monotonic() >= self._next_look:
-                    await self._look()
+        """The key with this id. One that is not known is looked up again, in one look for all who wait; one that is
+        known counts while a look goes on."""
+        held, now = self._held(key_id), time.monotonic()
+        if held is None or now >= self._good_until:
+            if self._looking is None and now >= self._next_look:
+                self._looking = asyncio.create_task(self._look())
+            if held is None and self._looking is not None:
+                await asyncio.shield(self._looking)
         if self._known is None:
             raise Refused(503, "busy", "The keys of the tokens cannot be had now; try again.", {"retry-after": "10"})
         return self._held(key_id)
@@ -59,22 +75,46 @@ class _Keys:
         return next((key for key in keys if key.key_id == key_id), None)
 
     async def _look(self) -> None:
-        self._next_look = time.monotonic() + AGAIN_SECONDS
         try:
-            async with asyncio.timeout(2 * FETCH_SECONDS):  # a provider may send its keys byte by byte
-                self._known = jwt.PyJWKSet.from_dict(await asyncio.to_thread(self._fetched))
-        except (jwt.PyJWTError, OSError, ValueError) as error:
-            log.warning("the keys of the tokens cannot be had: %s", error)  # the old ones go on
+            # A thread of its own, and only one: those of asyncio would be used up by a provider that never ends, and
+            # would keep the process from ending.
+            if self._fetch is None or self._fetch.done():
+                fetch: Future[Any] = Future()
+                fetch.set_running_or_notify_cancel()
+                threading.Thread(target=self._run, args=[fetch], name="keys of tokens", daemon=True).start()
+                self._fetch = fetch
+            async with asyncio.timeout(2 * FETCH_SECONDS):
+                self._known = jwt.PyJWKSet.from_dict(await asyncio.wrap_future(self._fetch))
+        except Exception as error:  # whatever a provider may send; the old keys go on
+            log.warning("The keys of tokens are not available: %s", str(error) or type(error).__name__)
         else:
             self._good_until = time.monotonic() + KEPT_SECONDS
+        finally:
+            self._looking, self._next_look = None, time.monotonic() + AGAIN_SECONDS
 
-    def _fetched(self) -> dict[str, Any]:
-        if self._place.startswith(("https://", "http://")):
-            client = jwt.PyJWKClient(self._place, cache_jwk_set=False, timeout=FETCH_SECONDS)
-            fetched: dict[str, Any] = client.fetch_data()
-            return fetched
-        read: dict[str, Any] = json.loads(Path(self._place).expanduser().read_bytes())
-        return read
+    def _run(self, fetch: Future[Any]) -> None:
+        try:
+            fetch.set_result(json.loads(self._fetched()))
+        except Exception as error:
+            if isinstance(error, HTTPError):
+                error.close()  # it is the answer too
+            fetch.set_exception(error)
+
+    def _fetched(self) -> bytes:
+        if not self._place.startswith(("https://", "http://")):
+            return Path(self._place).expanduser().read_bytes()
+        deadline, content = time.monotonic() + 2 * FETCH_SECONDS, bytearray()
+        # HTTP_PROXY is not for a provider on this machine.
+        here = urlsplit(self._place).hostname in ("localhost", "127.0.0.1", "::1")
+        opener = build_opener(_NoRedirects, ProxyHandler({} if here else None))
+        with opener.open(self._place, timeout=FETCH_SECONDS) as answer:
+            while part := answer.read1(65_536):
+                content += part
+                if len(content) > MOST_BYTES:
+                    raise ValueError(f"its answer is longer than {MOST_BYTES:,} bytes")
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+        return bytes(content)
 
 
 def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
@@ -121,7 +161,7 @@ def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
             name = conversation_id_of(tenant) if isinstance(tenant, str) else None
         except InvalidInput:
             name = None
-        if name is None:
+        if name is None or name != tenant:  # of two that differ in their normal form, each could enter as the other
             if not told:
                 log.warning("the claim %s of a token cannot be the name of a tenant", given.tenant_claim)
                 told = True
