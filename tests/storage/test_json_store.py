@@ -199,13 +199,18 @@ async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(tmp
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
-    before = set(threading.enumerate()), psutil.Process().open_files()
+
+    def held() -> tuple[set[threading.Thread], set[tuple[str, int]]]:
+        """Threads and open files, without their positions: another process may write to the same output."""
+        return set(threading.enumerate()), {(each.path, each.fd) for each in psutil.Process().open_files()}
+
+    before = held()
     for _ in range(5):
         with pytest.raises(LockTimeout):
             await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=0.005)
     waiting = asyncio.create_task(commit(store, Added(memory("c"))))
     await asyncio.sleep(0.005)
-    assert (set(threading.enumerate()), psutil.Process().open_files()) == before
+    assert held() == before
     lock.release()
     async with asyncio.timeout(20):
         await waiting
