@@ -232,17 +232,20 @@ class Sessions:
         """Ask a model, and note what it took. Raises ModelsFailed: there is none, or none answered."""
         if self.models is None:
             raise ModelsFailed(NO_MODEL)
-        left = self.options.total_seconds - doing.took_ms / 1000
-        done = await self.models.ask(purpose, system, data, schema, read, max(0.0, left))
+        done = await self.models.ask(purpose, system, data, schema, read, self._left(doing))
         doing.detail |= {"mode": "inference", "model": done.provider}
         doing.spent(done)
         return done.value
 
     async def _embed(self, caller: Caller, doing: _Doing, texts: Sequence[str]) -> None:
         """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
-        seconds = min(VECTOR_SECONDS, self.options.total_seconds - doing.took_ms / 1000)
         with suppress(ModelsFailed):
+            seconds = min(VECTOR_SECONDS, self._left(doing))
             await self.meaning.vectors(scope_of(caller), texts, seconds, doing.spent)
+
+    def _left(self, doing: _Doing) -> float:
+        """Seconds that the whole call may still take."""
+        return max(0.0, self.options.total_seconds - doing.took_ms / 1000)
 
     async def _vector_of(self, caller: Caller, doing: _Doing, query: str) -> bytes:
         """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: it cannot be had.

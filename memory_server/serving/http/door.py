@@ -12,7 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -178,8 +178,9 @@ class Door:
         stream = asyncio.ensure_future(call)
         try:
             while not (await asyncio.wait([stream], timeout=AGAIN_SECONDS))[0]:
-                if await self.enter(token) is None:
-                    return
+                with suppress(Refused):  # the keys of tokens are not available now, and an answer has begun
+                    if await self.enter(token) is None:
+                        return
             await stream
         finally:
             stream.cancel()
