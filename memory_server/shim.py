@@ -35,7 +35,7 @@ _WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
 """Flags of the commands that a value follows."""
 _PLACES = ("data-dir", "config")
 _PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
-_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "OTEL_", "XDG_", "LC_", "PYTHON")
+_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "XDG_", "LC_", "PYTHON")
 _NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
 _OFF = ("0", "f", "n", "no", "off", "false")
 

@@ -36,7 +36,7 @@ class SandboxRunner:
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
-        with _translated(), self._meter.part("triggers", triggers=len(triggers)):
+        with _translated():
             async with self._turns:
                 verdicts = await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
         self._meter.count("triggers", "searches")

@@ -227,8 +227,6 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 
         from memory_server.cli.logs import log_to_stderr
 
-        # A program that instruments this process (`opentelemetry-instrument`) sends its last figures at its end.
-        instrumented = "opentelemetry.sdk" in sys.modules
         command, settings = understood(flags, os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
@@ -236,7 +234,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
         status = asyncio.run(_run(command, settings, flags))
-        if owns_process and command.name == "serve" and not instrumented:
+        if owns_process and command.name == "serve":
             _leave(status)
         return status
     except InvalidInput as error:

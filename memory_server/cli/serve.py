@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import secrets
 import sys
 from argparse import Namespace
@@ -14,7 +13,6 @@ from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Session
-from memory_server.telemetry import begin
 
 _M_ARENA_MAX = -8
 """The number of this option in malloc.h of glibc."""
@@ -45,11 +43,7 @@ async def serve(settings: Settings, flags: Namespace) -> None:
     use_one_arena()
     # Each window of a client starts its own server. What is in a model's context is not known here.
     app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
-    end = begin(os.environ, app.meter)
-    try:
-        await app.serve_stdio()
-    finally:
-        end()
+    await app.serve_stdio()
 
 
 def use_one_arena() -> None:

@@ -19,7 +19,6 @@ from memory_server.serving.http.node import Node, address_of, serve
 from memory_server.serving.http.tenants import Memories
 from memory_server.storage.home import tokens_at
 from memory_server.storage.token_file import TokenFile
-from memory_server.telemetry import begin
 from memory_server.tools import TOOLS, TOOLSETS
 
 _OPEN_CONVERSATIONS = 4
@@ -43,32 +42,28 @@ async def serve_http(settings: Settings, listen: str) -> None:
             gc.freeze()
             gc.enable()
 
-    end = begin(os.environ, app.meter)
     offered = offered_tools(settings)
     excluded = {name.strip() for name in (settings.exclude_tools or "").split(",")}
-    try:
-        async with app:
-            openings = _Openings(app, turns)
-            node = Node(
-                settings.http,
-                _tokens(settings, app.home.place),
-                openings.open,
-                {name: tool for name, tool in TOOLS.items() if name not in excluded},
-                settings.results.max_bytes,
-                app.meter,
-                lambda: asyncio.to_thread(os.stat, app.home.made()),
-                warm,
-                complain,
-                any(tool.name in offered for tool in TOOLSETS["sessions"]),
-            )
-            upkeep = asyncio.create_task(app.keep_up(openings))
-            try:
-                await serve(node, address)
-            finally:
-                upkeep.cancel()
-                await asyncio.gather(upkeep, return_exceptions=True)
-    finally:
-        end()
+    async with app:
+        openings = _Openings(app, turns)
+        node = Node(
+            settings.http,
+            _tokens(settings, app.home.place),
+            openings.open,
+            {name: tool for name, tool in TOOLS.items() if name not in excluded},
+            settings.results.max_bytes,
+            app.meter,
+            lambda: asyncio.to_thread(os.stat, app.home.made()),
+            warm,
+            complain,
+            any(tool.name in offered for tool in TOOLSETS["sessions"]),
+        )
+        upkeep = asyncio.create_task(app.keep_up(openings))
+        try:
+            await serve(node, address)
+        finally:
+            upkeep.cancel()
+            await asyncio.gather(upkeep, return_exceptions=True)
 
 
 def _tokens(settings: Settings, place: Path) -> TokenFile | None:
@@ -124,7 +119,7 @@ class _Openings:
             turns=self.turns[tenant],
             apart=place != self.app.home.place,
         )
-        app.meter.watcher = self.app.meter
+        app.meter.total = self.app.meter
         return app
 
     def overdue(self) -> bool:

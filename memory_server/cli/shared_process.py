@@ -44,7 +44,6 @@ from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.core.model import Session
 from memory_server.serving.stdio.runner import on_signals
-from memory_server.telemetry import begin
 from memory_server.version import __version__
 from sandbox.language import language_of, speak
 
@@ -385,8 +384,4 @@ async def _run(settings: Settings, key: str, listener: socket.socket, path: Path
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
     app = App(settings)
-    end = begin(os.environ, app.meter)
-    try:
-        await Daemon(app, key, listener, path).run()
-    finally:
-        end()
+    await Daemon(app, key, listener, path).run()

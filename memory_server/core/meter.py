@@ -9,9 +9,8 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 """Upper bounds of the buckets in milliseconds: what a person feels lies between 50 and 1,000."""
@@ -49,24 +48,14 @@ class Calls:
         return 0.0
 
 
-class Watcher(Protocol):
-    """Receives each call and each part of a call while it happens."""
-
-    def called(self, name: str, seconds: float, *, failed: bool) -> None: ...
-
-    def part(self, name: str, **numbers: int) -> AbstractContextManager[None]: ...
-
-
-_UNWATCHED: AbstractContextManager[None] = nullcontext()
-
-
 class Meter:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._began = now()
         self.calls: dict[str, Calls] = defaultdict(Calls)
         self._counters: dict[str, Counter[str]] = defaultdict(Counter)
-        self.watcher: Watcher | None = None
+        self.total: Meter | None = None
+        """Another meter that counts the calls of this one too."""
         self._gauges: dict[str, dict[str, Callable[[], int]]] = defaultdict(dict)
 
     @property
@@ -87,16 +76,12 @@ class Meter:
             self.called(name, self._now() - began, failed=failed)
 
     def called(self, name: str, seconds: float, *, failed: bool) -> None:
-        """Note a call that has ended. A meter is a watcher too: so several of them count into one."""
+        """Note a call that has ended, here and in `total`."""
         calls = self.calls[name]
         calls.errors += failed
         calls.note(seconds * 1000)
-        if self.watcher is not None:
-            self.watcher.called(name, seconds, failed=failed)
-
-    def part(self, name: str, **numbers: int) -> AbstractContextManager[None]:
-        """A part of a call, with its `numbers`; only a watcher receives it."""
-        return _UNWATCHED if self.watcher is None else self.watcher.part(name, **numbers)
+        if self.total is not None:
+            self.total.called(name, seconds, failed=failed)
 
     def count(self, family: str, name: str, number: int = 1) -> None:
         self._counters[family][name] += number

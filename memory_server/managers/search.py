@@ -223,16 +223,15 @@ class ShortTermSearch:
         from memory_server.recall.indexed_selection import decide
 
         around = self._services
-        with around.meter.part("recall", memories=sum(len(state.short_term) for state in states)):
-            return decide(
-                [Searched(state.short_term, index_of(state, self._wording), state.conversation_id) for state in states],
-                query,
-                conversation_id=self.conversation_id,
-                now_ms=around.clock(),
-                rng=Random(around.rng.getrandbits(64)),
-                parameters=around.parameters.recall,
-                session=session or around.session,
-            )
+        return decide(
+            [Searched(state.short_term, index_of(state, self._wording), state.conversation_id) for state in states],
+            query,
+            conversation_id=self.conversation_id,
+            now_ms=around.clock(),
+            rng=Random(around.rng.getrandbits(64)),
+            parameters=around.parameters.recall,
+            session=session or around.session,
+        )
 
     def _plainly(self, state: ConversationState, query: Query, session: Session | None) -> Found:
         """The same without an index, for a process that asks once."""

@@ -78,7 +78,6 @@ def test_what_makes_another_process(first: list[str], second: list[str], equal: 
     [
         ({"MEMORY_SERVER_CONVERSATION": "a", "MEMORY_SERVER_HOOKS": "true"}, {"PATH": "/bin"}, True),
         ({"MEMORY_SERVER_SHORT_TERM__TOP_COUNT": "3"}, {}, False),
-        ({"OTEL_SERVICE_NAME": "a"}, {"OTEL_SERVICE_NAME": "b"}, False),
         ({"LANG": "zh_CN.UTF-8"}, {}, False),
         ({"HOME": "/a"}, {"HOME": "/b"}, False),
     ],

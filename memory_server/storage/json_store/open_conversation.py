@@ -138,8 +138,7 @@ class OpenConversation:
                     finally:
                         release()
 
-                with self._meter.part("commit", changes=len(commit.changes)):
-                    reached = await self._blocking(append)
+                reached = await self._blocking(append)
                 self._follow(state, [commit], reached)
                 made = change_id(self._files.conversation_id, commit.version)
                 self._commits_since_compaction += 1
@@ -219,11 +218,10 @@ class OpenConversation:
         if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
             return lock
         self._meter.count("storage", "lock_waits")
-        with self._meter.part("wait_for_lock"):
-            while time.monotonic() < deadline:
-                await asyncio.sleep(_TRY_AGAIN_SECONDS)
-                if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
-                    return lock
+        while time.monotonic() < deadline:
+            await asyncio.sleep(_TRY_AGAIN_SECONDS)
+            if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
+                return lock
         raise self._too_long(patience)
 
     async def _absorb_quietly(self) -> None:
