@@ -100,7 +100,7 @@ def _daily(add: Add) -> None:
 
 
 def _look(add: Add) -> None:
-    _old_operand(add("list", "look.list_", "List the conversations, or the memories of one.", "list", about_c=_ALL))
+    add("list", "look.list_", "List the conversations, or the memories of one.", "list", about_c=_ALL)
     about = "Show everything that is known about one memory."
     _argument(add("show", "look.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
     about, example = "Find memories by words, dates, scores and tags.", "search mango --since 2026-05-01"
@@ -187,8 +187,6 @@ def _mend(add: Add) -> None:
     _switch(work, "--repair", "mend broken files, and save every memory that they hold")
     _switch(work, "--reindex", "find the words of older memories again, with the present settings")
     _dry_run(doctor, "with --repair or --reindex: say what would change")
-    for made in (cleanup, doctor):
-        _old_operand(made)
     about = "Give, list or take back the tokens of `serve --http`."
     tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant 小明", opens=False, listed=_UNLISTED)
     about = "add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back"
@@ -218,7 +216,6 @@ def _exchange(add: Add) -> None:
         chat, "--ask", "TEXT", "then ask this, and show what comes (may be repeated)", action="append", default=[]
     )
     _switch(chat, "--shift-to-now", "move all times so that the chat ended an hour ago, for trying things out")
-    _argument(chat, "--triggers", "FILE", argparse.SUPPRESS)
     about = "Store a tested trigger: a .js file, or a pack."
     example = 'add-trigger mother.js --prompt "Ask how his mother is."'
     trigger = add("add-trigger", "exchange.add_trigger", about, example, changes=True, about_c=_USUAL)
@@ -284,11 +281,6 @@ def _switch(made: ArgumentParser | _ArgumentGroup, name: str, about: str) -> Non
 
 def _dry_run(made: ArgumentParser, what: str) -> None:
     _switch(made, "--dry-run", f"only {what}")
-
-
-def _old_operand(made: ArgumentParser) -> None:
-    """The conversation without `-c`, as earlier releases took it."""
-    made.add_argument("old_conversation", nargs="?", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _count(text: str) -> int:

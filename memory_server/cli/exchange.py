@@ -92,7 +92,7 @@ async def import_(app: App, flags: Namespace) -> int:
     usual, out = app.conversation().id, console()
     count = left_out = 0
     asked = usual
-    for source in [*flags.source, *([flags.triggers] if flags.triggers else [])]:
+    for source in flags.source:
         found, form = await _read(app, source, flags, usual)
         if hasattr(flags, "conversation") and any(held.conversation_id != usual for held in found.conversations):
             raise InvalidInput(f"{_named(source)} names its own conversations; leave -c out.")

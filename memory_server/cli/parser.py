@@ -53,20 +53,6 @@ class Command(NamedTuple):
     changes: bool = False
 
 
-OLD_FLAGS = ("--in", "--of", "--into")
-"""What `-c` was called. These flags and commands work for one more release, with a hint, and are not in the help."""
-OLD_COMMANDS = {
-    "backups": "backup list",
-    "restore": "backup restore",
-    "unpin": "pin --off",
-    "unforget": "undo --memory",
-    "repair": "doctor --repair",
-    "reindex": "doctor --reindex",
-    "stats": "list",
-    "replay": "import",
-}
-
-
 class Parser(language.Parser):
     """The parser of all commands. Its help is one screen: `rows` are group, name and summary of the commands."""
 
@@ -87,7 +73,7 @@ class Parser(language.Parser):
         return "\n".join([*lines, ""])
 
     def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
-        words = _renewed(sys.argv[1:] if args is None else list(args))
+        words = _with_one_name(sys.argv[1:] if args is None else list(args))
         name = _command_in(words)
         if name is not None and name not in self.commands.choices:
             import difflib
@@ -147,7 +133,6 @@ def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
             made.add_argument(f"--{name}", metavar=metavar, default=hidden, help=about if shown else hidden)
     made.add_argument("--read-only", action="store_true", default=hidden, help=READ_ONLY if shown else hidden)
     made.add_argument("--no-daemon", action="store_true", default=hidden, help=hidden)
-    made.add_argument(*OLD_FLAGS, dest="old_conversation", default=hidden, help=hidden)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -184,23 +169,15 @@ def _place_of_command(given: Sequence[str]) -> int | None:
     for place in places:
         if not given[place].startswith("-"):
             return place
-        if given[place].removeprefix("--") in SETTINGS or given[place] in ("-c", *OLD_FLAGS):
+        if given[place].removeprefix("--") in SETTINGS or given[place] == "-c":
             next(places, None)  # its value
     return None
 
 
-def _renewed(words: list[str]) -> list[str]:
-    """The same arguments in the present spelling, with a hint if it is an old one; a command of two words is one."""
+def _with_one_name(words: list[str]) -> list[str]:
+    """The same arguments, with a command of two words as one."""
     place = _place_of_command(words)
-    if place is None:
-        return words
-    if new := OLD_COMMANDS.get(old := words[place]):
-        if old == "backups" and "--delete" in words:
-            words.remove("--delete")
-            new = "backup delete"
-        complain(f"`memory-server {old}` is now `memory-server {new}`; the old name ends with the next release")
-        words[place : place + 1] = new.split()
-    if (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
+    if place is not None and (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
         words[place : place + 2] = [name]
     return words
 
@@ -254,9 +231,6 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags of a command line. Exits, as argparse does, if it cannot be used."""
     flags: argparse.Namespace = parser().parse_args(arguments)
-    if (old := getattr(flags, "old_conversation", None)) is not None:
-        complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
-        flags.conversation = old
     return flags
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
-from memory_server.cli.parser import OLD_FLAGS, SETTINGS, main, parser
+from memory_server.cli.parser import SETTINGS, main, parser
 from memory_server.tools import TOOLS
 
 Run = Callable[..., tuple[int, str, str]]
@@ -61,7 +61,7 @@ def test_only_a_hook_hides_that_it_cannot_be_run(run: Run, given: tuple[str, ...
 
 def test_the_flags_with_a_value_are_known_without_the_parser() -> None:
     names = {name for action in parser()._actions if action.nargs is None for name in action.option_strings}
-    assert names == {f"--{name}" for name in SETTINGS} | {"-c", *OLD_FLAGS}
+    assert names == {f"--{name}" for name in SETTINGS} | {"-c"}
 
 
 def test_call_gives_the_structured_result_and_with_text_the_readable_one(run: Run) -> None:
@@ -443,12 +443,12 @@ def test_a_backup_takes_notes_with_it(run: Run, tmp_path: Path) -> None:
     noted(run, "kept", "kept text")
     assert "Beside it 1 notes and other entries." in run("backup", "one")[1]
     run("knowledge", "delete", "1")
-    assert "knowledge would get 1 entries" in run("restore", "one", "--dry-run")[1]
-    assert "knowledge got 1 entries" in run("restore", "one")[1]
+    assert "knowledge would get 1 entries" in run("backup", "restore", "one", "--dry-run")[1]
+    assert "knowledge got 1 entries" in run("backup", "restore", "one")[1]
     noted(run, "later", "later text")
-    assert "knowledge got 1 entries" in run("restore", "one", "--overwrite")[1]
+    assert "knowledge got 1 entries" in run("backup", "restore", "one", "--overwrite")[1]
     assert "later" not in run("knowledge", "list")[1]
-    run("backups", "--delete", "one")
+    run("backup", "delete", "one")
     assert not list(tmp_path.rglob("*.knowledge.sqlite3"))
 
 

@@ -1,4 +1,4 @@
-"""One way to name a conversation, and old spellings that go on working for a release."""
+"""One way to name a conversation: `-c`."""
 
 from __future__ import annotations
 
@@ -87,53 +87,6 @@ def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
     status, _, err = run("pin", several)
     assert status == 1
     assert "write more of it" in err
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (["list", "小明"], ["list", "-c", "小明"]),
-        (["show", "生日", "--in", "小明"], ["show", "生日", "-c", "小明"]),
-        (["--in=小明", "search", "披萨"], ["-c", "小明", "search", "披萨"]),
-        (["cleanup", "小明", "--dry-run"], ["cleanup", "-c", "小明", "--dry-run"]),
-        (
-            ["export", "-", "--of", "小明", "--format", "markdown"],
-            ["export", "-", "-c", "小明", "--format", "markdown"],
-        ),
-        (["backups"], ["backup", "list"]),
-        (["backups", "--delete", "kept"], ["backup", "delete", "kept"]),
-        (["restore", "kept", "--dry-run"], ["backup", "restore", "kept", "--dry-run"]),
-        (["repair", "--dry-run"], ["doctor", "--repair", "--dry-run"]),
-        (["reindex", "小明", "--dry-run"], ["doctor", "--reindex", "-c", "小明", "--dry-run"]),
-        (["stats", "小明"], ["list", "-c", "小明"]),
-        (["unforget", "--pattern", "茶", "--dry-run"], ["undo", "--memory", "--pattern", "茶", "--dry-run"]),
-    ],
-    ids=lambda words: " ".join(words),
-)
-def test_an_old_spelling_does_the_same_with_a_hint(run: Run, old: list[str], new: list[str]) -> None:
-    kept(run, "我喜欢吃披萨", "小明")
-    trigger = {"name": "生日", "prompt": "p", "trigger": "true", "conversation_id": "小明"}
-    assert run("call", "add_long_term_memory", json.dumps(trigger))[0] == 0
-    run("backup", "kept")
-    status, out, err = run(*old)
-    assert status == 0
-    assert len(err.splitlines()) in (1, 2)
-    assert "next release" in err
-    if "delete" not in new:
-        assert run(*new)[:2] == (0, out)
-        assert run(*new)[2] == ""
-
-
-def test_unpin_and_replay_are_old_spellings_too(run: Run, tmp_path: Path) -> None:
-    mango = kept(run, "我对芒果过敏", "default")
-    run("pin", mango)
-    assert run("unpin", mango)[1].startswith(f"{mango} is not pinned.")
-    (tmp_path / "chat.jsonl").write_text('{"role": "user", "content": "我喜欢吃披萨"}', encoding="utf-8")
-    (tmp_path / "triggers.json").write_text('[{"name": "t", "prompt": "p", "trigger": "true"}]', encoding="utf-8")
-    status, out, err = run("replay", "chat.jsonl", "--triggers", "triggers.json", "--ask", "披萨？")
-    assert status == 0
-    assert "fired     t: p" in out
-    assert "is now `memory-server import`" in err
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("lst", "list"), ("serach", "search"), ("doktor", "doctor")])
