@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pkgutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import nlp
 import sandbox
 
 PACKAGES = (memory_server, nlp, sandbox)
+ROOT = Path(__file__).parents[1]
 
 
 def modules() -> list[str]:
@@ -51,6 +54,22 @@ def test_the_public_names_are_these() -> None:
         assert getattr(memory_server, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'open_memroy'"):
         memory_server.open_memroy  # noqa: B018
+
+
+def test_imports_for_types_obey_the_ports_too() -> None:
+    """import-linter passes over imports under TYPE_CHECKING, in all contracts at once."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (ports,) = (one for one in contracts if one["name"].startswith("managers, tools and serving do not know"))
+    looked = 0
+    for room in ports["source_modules"]:
+        for path in (ROOT / room.replace(".", "/")).rglob("*.py"):
+            looked += 1
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module is not None:
+                    assert not node.module.startswith(tuple(ports["forbidden_modules"])), f"{path}:{node.lineno}"
+    assert looked > 40
 
 
 def test_importing_everything_has_no_effect(tmp_path: Path) -> None:

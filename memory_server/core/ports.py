@@ -1,4 +1,4 @@
-"""What the managers need from outside: a store of conversations and a runner of triggers.
+"""What the managers need from outside: a store of conversations, a store of backups and a runner of triggers.
 
 `json_store/store.py` and the tests' store in memory pass one contract suite; `trigger_runner.py` and the tests' table
 of verdicts run triggers. The clock is not a port but an argument.
@@ -6,7 +6,8 @@ of verdicts run triggers. The clock is not a port but an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -15,6 +16,9 @@ from memory_server.core.changes import Change, Commit
 from memory_server.core.model import ConversationState
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory_server.core.contents import Backup, Contents
     from sandbox import CheckReport, TriggerRecord, Verdict
 
 HISTORY_PAGE = 50
@@ -65,6 +69,39 @@ class ConversationStore(Protocol):
 
     async def aclose(self) -> None:
         """Finish pending work and release everything; idempotent."""
+
+
+class BackupWriter(Protocol):
+    """A backup that is being written; nobody sees it before `finish`. Blocking; may raise `StorageError`."""
+
+    def add(self, contents: Contents) -> None:
+        """Add a conversation."""
+
+    def finish(self) -> Backup:
+        """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
+
+    def discard(self) -> None:
+        """Remove what was written; does nothing after `finish`."""
+
+
+class BackupStore(Protocol):
+    """Where backups are kept, each under its name. Blocking; every method may raise `StorageError`."""
+
+    def begin(self, name: str, created_ms: int) -> BackupWriter:
+        """Begin the backup called `name`. Raises InvalidInput: a backup has that name already."""
+
+    def open(self, name: str) -> AbstractContextManager[tuple[Backup, Iterator[Contents]]]:
+        """The facts of a backup and its conversations. The whole backup is checked first. Raises BackupNotFound;
+        BackupBroken: it is damaged, cut off or of a newer format."""
+
+    def knowledge_of(self, name: str) -> Path:
+        """Where the knowledge of that backup is, or would be."""
+
+    def listed(self) -> list[Backup]:
+        """All backups, newest first; one that cannot be read has a `problem`."""
+
+    def delete(self, name: str) -> None:
+        """Delete a backup. Raises BackupNotFound: no backup has that name."""
 
 
 class TriggerRunner(Protocol):

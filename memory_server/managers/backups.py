@@ -18,11 +18,11 @@ from memory_server.core.changes import Change
 from memory_server.core.contents import Backup, Contents, MergeCounts, Mode, backup_name, contents_of, restore_changes
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
+from memory_server.core.ports import BackupStore
 from memory_server.managers.services import Done, Services
 
 if TYPE_CHECKING:
     from memory_server.knowledge.family import Knowledge
-    from memory_server.storage.backups.files import BackupFolder
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class RestoredConversation(Done):
 class Backups:
     """Makes backups of what `around.store` holds and keeps them on `shelf`."""
 
-    def __init__(self, around: Services, shelf: BackupFolder, knowledge: Knowledge | None = None) -> None:
+    def __init__(self, around: Services, shelf: BackupStore, knowledge: Knowledge | None = None) -> None:
         self._services, self._shelf, self._knowledge = around, shelf, knowledge
 
     async def make(

@@ -27,11 +27,11 @@ from memory_server.recall.selection import Recall
 
 if TYPE_CHECKING:
     from memory_server.core.phrases import Finding
+    from memory_server.core.ports import BackupStore
     from memory_server.knowledge.family import Knowledge
     from memory_server.managers.archive import ArchiveManager
     from memory_server.managers.backups import Backups
     from memory_server.managers.insight import InsightManager
-    from memory_server.storage.backups.files import BackupFolder
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Context:
 
     conversations: Conversations
     services: Services
-    shelf: Callable[[], BackupFolder]
+    shelf: Callable[[], BackupStore]
     examine: Callable[[], Awaitable[Sequence[Finding]]]
     family: Callable[[], Knowledge]
     caller: str | None = None

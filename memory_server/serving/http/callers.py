@@ -3,7 +3,9 @@ tenant."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers
@@ -35,6 +37,26 @@ class Caller:
     def enter(self, scope: Scope) -> None:
         """Make this the caller of a request."""
         scope[_KEY] = self
+
+
+class Token(Protocol):
+    """What a token allows: in the memories of `tenant` (None: the data folder itself) what `scopes` names."""
+
+    @property
+    def tenant(self) -> str | None: ...
+
+    @property
+    def scopes(self) -> Collection[str]: ...
+
+
+class Tokens(Protocol):
+    """Where the tokens of this server are kept."""
+
+    def find(self, token: str) -> Token | None:
+        """What a token allows now; None: it allows nothing."""
+
+    def tokens(self) -> Sequence[Token]:
+        """All tokens. Raises InvalidInput: they cannot be read, or others may write them."""
 
 
 def caller_of(scope: Scope) -> Caller:

@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from memory_server.core.errors import InvalidInput
-from memory_server.serving.http.callers import ALL, Caller
+from memory_server.serving.http.callers import ALL, Caller, Tokens
 from memory_server.serving.http.door import Enter
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings
-    from memory_server.storage.token_file import TokenFile
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ def host_of(name: str) -> str:
     return re.sub(r":\d+$", "", name.lower())
 
 
-def entrance(settings: HttpSettings, tokens: TokenFile | None, *, loopback: bool) -> tuple[Enter, Further]:
+def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -> tuple[Enter, Further]:
     """The way to enter that is set. Raises InvalidInput: there is none, or more than one, or it cannot be used."""
     given = {
         "http.token": settings.token is not None,
@@ -92,7 +91,7 @@ def _by_token(token: str | None) -> Enter:
     return enter
 
 
-def _by_file(tokens: TokenFile) -> Enter:
+def _by_file(tokens: Tokens) -> Enter:
     async def enter(given: str | None) -> Caller | None:
         found = None if given is None else tokens.find(given)
         return None if found is None else Caller(found.tenant, frozenset(found.scopes))

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
 from memory_server.serving.http import figures, rest
-from memory_server.serving.http.callers import caller_of
+from memory_server.serving.http.callers import Tokens, caller_of
 from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
 from memory_server.serving.http.entrance import entrance, host_of, names_in
 from memory_server.serving.http.tenants import Opener, Tenants
@@ -32,7 +32,6 @@ from memory_server.tools.base.tool import Tool
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings
-    from memory_server.storage.token_file import TokenFile
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class Node:
     address. `sessions`: tools of this toolset are offered, so headers may name users."""
 
     settings: HttpSettings
-    tokens: TokenFile | None
+    tokens: Tokens | None
     opener: Opener
     tools: Mapping[str, Tool]
     max_bytes: int
