@@ -21,6 +21,7 @@ from memory_server.config import Settings, default_data_dir
 from memory_server.core.errors import MemoryClosed, MemoryServerError
 from memory_server.core.meter import Meter
 from memory_server.core.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Session
+from memory_server.core.options import extended
 from memory_server.core.private import Pause
 from memory_server.managers.context import Context, Conversation, Conversations
 from memory_server.managers.services import Services
@@ -146,14 +147,11 @@ class App:
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, *, exits_at_once: bool) -> Home:
-        given = self.settings.storage
-        parameters = StoreParameters(
-            open_count=given.open_conversations,
-            open_seconds=given.open_minutes * 60,
-            keep_ms=round(given.archive_days * DAY_MS),
+        parameters = extended(
+            StoreParameters,
+            self.settings.storage,
             exit_seconds=0.0 if exits_at_once else StoreParameters().exit_seconds,
             read_only=self.settings.read_only,
-            **given.model_dump(include={"wait_seconds", "idle_seconds"}),
         )
         return open_home(self.settings.data_dir or default_data_dir(), self.clock, parameters, self.meter)
 
@@ -175,11 +173,12 @@ class App:
         from memory_server.knowledge.policies import Options
 
         given, notes = self.settings.knowledge, self.settings.notes
-        options = Options(
-            project=given.project or (None if self._apart else project_here(self._folder)),
-            least_share=given.least_share,
-            keep_ms=round(self.settings.storage.archive_days * DAY_MS),
-            audit_ms=round(given.audit_days * DAY_MS),
+        if given.project is None and not self._apart:
+            given = replace(given, project=project_here(self._folder))
+        options = extended(
+            Options,
+            given,
+            keep_ms=self.settings.storage.keep_ms,
             refuse=self._services.refuse_while_paused,
             publish=None if notes.documents is None or self._apart else partial(self.home.publish, notes.documents),
         )
@@ -204,31 +203,27 @@ class App:
         return Chain(lines, given.seconds, given.total_seconds) if lines else None, embedder
 
     def _ref_options(self) -> RefOptions:
-        from memory_server.knowledge.refs import Bounds, RefOptions
+        from memory_server.knowledge.refs import RefOptions
 
         given = self.settings.refs
-        return RefOptions(
-            Bounds(given.short_term_days, given.short_term_entries, given.short_term_content_chars),
-            Bounds(given.long_term_days, given.long_term_entries, given.long_term_content_chars),
-            **given.model_dump(include={"summary_chars", "preview_chars", "top_k", "min_score", "include_content"}),
-            # A page must fit into a result with what stands around it.
-            page_bytes=self.settings.results.max_bytes * 4 // 5,
-            store=self.home.passing_entries() if given.backend == "memory" else None,
-        )
+        store = self.home.passing_entries() if given.backend == "memory" else None
+        return extended(RefOptions, given, page_bytes=self._page_bytes, store=store)
 
     def _session_options(self) -> SessionOptions:
-        from memory_server.knowledge.callers import named
         from memory_server.knowledge.sessions import SessionOptions
 
-        given = self.settings.sessions
-        return SessionOptions(
-            named(given.user_id, given.agent_id, given.run_id),
-            given.require_user,
+        return extended(
+            SessionOptions,
+            self.settings.sessions,
             least_share=self.settings.knowledge.least_share,
-            min_similarity=given.min_similarity,
-            page_bytes=self.settings.results.max_bytes * 4 // 5,
+            page_bytes=self._page_bytes,
             **self.settings.llm.model_dump(include={"extraction_prompt", "merge_prompt", "total_seconds"}),
         )
+
+    @property
+    def _page_bytes(self) -> int:
+        """Of the JSON of a page, which must fit into a result with what stands around it."""
+        return self.settings.results.max_bytes * 4 // 5
 
     def _layer_options(self) -> LayerOptions:
         from memory_server.knowledge.layers import LayerName, LayerOptions
@@ -242,11 +237,12 @@ class App:
                 folders["global"] = Path.home() / given.folder / "memory"
             if (project := given.project_dir or self._project_folder(folders.get("global"))) is not None:
                 folders["project"] = project / given.folder / (given.session_id or "") / "memory"
-        return LayerOptions(
-            {name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
-            self.settings.names_toolset("layers"),
+        return extended(
+            LayerOptions,
+            given,
+            folders={name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
+            tidy=self.settings.names_toolset("layers"),
             least_share=self.settings.knowledge.least_share,
-            **given.model_dump(include={"max_entries", "ttl_days", "role", "roles"}),
         )
 
     def _project_folder(self, everywhere: Path | None) -> Path | None:

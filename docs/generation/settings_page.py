@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -15,8 +16,10 @@ from generation.schemas import Schema, type_of
 from memory_server import config
 from memory_server.cli import parser
 from memory_server.config import http_settings, settings
+from memory_server.knowledge import options as knowledge_options
 from memory_server.recall import parameters as recall_parameters
 from memory_server.recall.parameters import USUAL, RecallParameters
+from memory_server.storage import options as storage_options
 
 SETTINGS_OPENING = f"""\
 # Settings
@@ -36,11 +39,15 @@ A name that does not exist, or a value that cannot be used, ends the program wit
 """
 
 
+DEFAULTS = config.Settings()
+
+
 def settings_page() -> str:
     """Every setting with its default, its name in the environment and its flag."""
     flags = {action.dest: action.option_strings[0] for action in parser.parser()._actions if action.option_strings}
     schema = config.Settings.model_json_schema()
-    meanings = _meanings(settings) | _meanings(http_settings) | _meanings(recall_parameters)
+    holders = settings, http_settings, knowledge_options, storage_options, recall_parameters
+    meanings = {place: meaning for module in holders for place, meaning in _meanings(module).items()}
     parts = [SETTINGS_OPENING, "## General\n", _settings_table(schema, "", flags, meanings)]
     for name, section in _sections(schema, schema["$defs"], ""):
         parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_table(section, name, {}, meanings)]
@@ -75,8 +82,9 @@ def _settings_table(
     for name, field in model["properties"].items():
         if "$ref" in field:
             continue
+        given = attrgetter(section)(DEFAULTS) if section else DEFAULTS
         variable = "__".join((*section.split("."), name)) if section else name
-        default, meaning = field.get("default"), meanings.get((model["title"], name))
+        default, meaning = getattr(given, name), meanings.get((model["title"], name))
         if meaning is None:
             default, meaning = getattr(USUAL, name), meanings[RecallParameters.__name__, name]
             if (node := getattr(RecallParameters(), name)) != default:
@@ -99,6 +107,8 @@ def _value(value: Any) -> str:
             return "not set"
         case bool():
             return f"`{str(value).lower()}`"
+        case ():
+            return "`[]`"
         case float():
             return f"`{value:g}`"
         case _:

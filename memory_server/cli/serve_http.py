@@ -8,7 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -109,9 +109,7 @@ class _Openings:
 
     def _app(self, place: Path, tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings
-        storage = given.storage.model_copy(
-            update={"open_conversations": _OPEN_CONVERSATIONS, "open_minutes": _OPEN_MINUTES}
-        )
+        storage = replace(given.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES)
         changed = {"data_dir": place, "read_only": given.read_only or read_only, "storage": storage}
         app = App(
             given.model_copy(update=changed),

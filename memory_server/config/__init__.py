@@ -59,7 +59,7 @@ def load(
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
         source = next(name for name, given in reversed(sources.items()) if _names(given, problem["loc"]))
-        if problem["type"] == "extra_forbidden":
+        if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             raise InvalidInput(
                 f"There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings."
             ) from error

@@ -17,8 +17,10 @@ from memory_server.config.http_settings import HttpSettings
 from memory_server.config.section import GIVEN, Names, Section
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
-from memory_server.knowledge.callers import checked_id
+from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
 from memory_server.recall.parameters import MINUTE_MS, USUAL, Parameters, RecallParameters, RetentionParameters
+from memory_server.storage.options import StorageSettings
+from sandbox.limits import Limits
 
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR"],
@@ -126,14 +128,17 @@ class WordSettings(Section):
     """Names and other words that are never cut, with commas between."""
 
 
+_SANDBOX = Limits()
+
+
 class TriggerSettings(Section):
     """The sandbox that runs triggers; docs/reference/trigger-api.md says what a trigger can do."""
 
-    trigger_seconds: float = Field(1.0, gt=0, le=60)
+    trigger_seconds: float = Field(_SANDBOX.trigger_seconds, gt=0, le=60)
     """Seconds that one trigger may take, after all quicker triggers are decided."""
-    search_seconds: float = Field(2.0, gt=0, le=300)
+    search_seconds: float = Field(_SANDBOX.search_seconds, gt=0, le=300)
     """Seconds that all triggers of one search may take together."""
-    heap_mb: int = Field(32, ge=8, le=1024)
+    heap_mb: int = Field(_SANDBOX.heap_mb, ge=8, le=1024)
     """Heap of the isolate in MB."""
     workers: int | None = Field(None, ge=1, le=64)
     """Worker processes; by default as many as there are cores, at most 4."""
@@ -141,21 +146,6 @@ class TriggerSettings(Section):
     """Whether to refuse to run triggers where a layer of protection is missing; `trigger-sandbox doctor` says which."""
     random_count: int = Field(Parameters().random_long_term, ge=0, le=100)
     """Long-term memories that did not fire and come by chance."""
-
-
-class StorageSettings(Section):
-    """The JSON files."""
-
-    wait_seconds: float = Field(10.0, gt=0)
-    """Seconds that a writer waits for other processes before it gives up."""
-    idle_seconds: float = Field(3.0, gt=0)
-    """Seconds without a change after which the JSON files of a conversation are brought up to date."""
-    open_conversations: int = Field(64, ge=1)
-    """Conversations that stay in memory; the one used longest ago leaves it first."""
-    open_minutes: float = Field(30.0, gt=0)
-    """Minutes without use after which a conversation leaves memory."""
-    archive_days: float = Field(90.0, gt=0)
-    """Days for which removed memories can come back and changes can be undone; after that, their text is deleted."""
 
 
 class UpkeepSettings(Section):
@@ -174,122 +164,6 @@ class DaemonSettings(Section):
     """Whether `serve` starts and uses a shared process; otherwise each window has a process of its own."""
     idle_minutes: float = Field(10, ge=0)
     """Minutes after its last client at which it ends."""
-
-
-class KnowledgeSettings(Section):
-    """Notes and other knowledge that is found by words."""
-
-    project: str | None = Field(None, min_length=1, max_length=200)
-    """Name of the project that is worked in; by default that of the nearest folder upwards with `.git`."""
-    least_share: float = Field(0.3, ge=0, le=1)
-    """Share of the best match below which matches are left off, and counted."""
-    durability: Literal["full", "normal"] = "full"
-    """`full`: a change is on disk when it is acknowledged; `normal`: a power loss may take the last ones."""
-    cache_mb: int = Field(16, ge=1, le=1024)
-    """MB of the database that a connection keeps in memory."""
-    audit_days: float = Field(365.0, gt=0)
-    """Days for which is kept what was done, without texts."""
-
-
-class NoteSettings(Section):
-    """Notes."""
-
-    documents: Path | None = None
-    """Folder whose pages of notes are kept current; by default `memory-server knowledge document` writes them."""
-    unasked_chars: int = Field(600, ge=0, le=20_000)
-    """Characters of notes, and of entries of layers, that come to each turn unasked, where `toolsets` names their
-    toolset; 0: none."""
-
-
-Role = Literal["owner", "admin", "worker"]
-
-
-class LayerSettings(Section):
-    """Layers: knowledge of the project and of all projects as Markdown files."""
-
-    folder: str = Field(".multi-agent-mcp", pattern=r"^[^/\\]*[^/\\.][^/\\]*$")
-    """Name of the folder of the files, in the project and in the user's home folder."""
-    project_dir: Path | None = None
-    """Folder of the project; by default the nearest one upwards with `.git` or with the folder of the files."""
-    session_id: str | None = Field(None, pattern=r"^[\w-]{1,64}$")
-    """Session whose entries are meant: those of a project then are in a folder of that name."""
-    max_entries: int = Field(1_000, ge=1)
-    """Entries of a layer; above that, those used longest ago go into the archive. Without this setting
-    `MCP_MEMORY_MAX_ENTRIES` of the environment counts."""
-    ttl_days: float = Field(90.0, gt=0)
-    """Days without use after which an entry goes into the archive. Without this setting `MCP_MEMORY_TTL_DAYS` of the
-    environment counts."""
-    role: Role = "owner"
-    """What this server may: a worker deletes and restores nothing."""
-    roles: Annotated[
-        dict[str, Role],
-        BeforeValidator(
-            lambda given: json.loads(given) if isinstance(given, str) and given.strip()[:1] == "{" else given
-        ),
-    ] = {"owner*": "owner", "admin*": "admin", "worker*": "worker"}
-    """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts. It is no
-    authentication."""
-
-    @field_validator("session_id")
-    @classmethod
-    def _no_name_of_ours(cls, value: str | None) -> str | None:
-        if value in ("memory", "archive"):
-            raise ValueError(f"`{value}` is a folder of its own; give the session another name")
-        return value
-
-
-class RefSettings(Section):
-    """Refs: long texts outside of the context. The defaults are those of the system that they come from."""
-
-    backend: Literal["sqlite", "memory"] = "sqlite"
-    """`sqlite`: kept in the data folder; `memory`: forgotten when the server ends, for tests."""
-    short_term_days: float = Field(14.0, gt=0)
-    """Days for which a short-term text is found."""
-    short_term_entries: int = Field(2_000, ge=1)
-    """Short-term texts at most; the oldest go into the archive."""
-    short_term_content_chars: int = Field(200_000, ge=1)
-    """Characters of a short-term text; the rest is cut off, and the result says so."""
-    long_term_days: float = Field(3_650.0, gt=0)
-    """Days for which a long-term text is found."""
-    long_term_entries: int = Field(20_000, ge=1)
-    """Long-term texts at most."""
-    long_term_content_chars: int = Field(500_000, ge=1)
-    """Characters of a long-term text."""
-    summary_chars: int = Field(1_200, ge=1, le=20_000)
-    """Characters of a summary, the beginning of the text."""
-    top_k: int = Field(5, ge=1, le=100)
-    """Results of a search that names no `limit`."""
-    min_score: float = Field(0.15, ge=0, le=1)
-    """Score below which nothing is found."""
-    include_content: bool = False
-    """Whether results have a preview where `includeContent` is left out."""
-    preview_chars: int = Field(1_200, ge=1, le=20_000)
-    """Characters of a preview."""
-
-
-def _usable_caller(value: str | None, info: Any) -> str | None:
-    try:
-        return None if value is None else checked_id(value, info.field_name)
-    except InvalidInput as error:
-        raise ValueError(str(error)) from error
-
-
-_CallerId = Annotated[str | None, AfterValidator(_usable_caller)]
-
-
-class SessionSettings(Section):
-    """Memories of users, agents and runs. These ids are meant where neither a call nor its connection names others."""
-
-    user_id: _CallerId = Field("default_user", min_length=1)
-    """The user."""
-    agent_id: _CallerId = None
-    """The agent, of this user."""
-    run_id: _CallerId = None
-    """The run, of this user."""
-    require_user: bool = False
-    """Whether a call is refused where nobody but this setting names a user."""
-    min_similarity: float = Field(0.3, ge=-1, le=1)
-    """The least cosine of a memory that is found by meaning."""
 
 
 class ProviderSettings(Section):

@@ -14,11 +14,13 @@ from memory_server.core.phrases import Finding
 from memory_server.knowledge.entry import Change, Entry, Figures, Filter, Operation, Reason, Scope, Space, seq_of
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import Options, expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import Committed, Embeddings, Entries, EntryStore, Held, Models
-from memory_server.knowledge.refs import NAMESPACES, RefOptions, Refs
+from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.sessions import SessionOptions, Sessions
 from memory_server.knowledge.unasked import lines_of, meant, question_of
+from memory_server.recall.parameters import DAY_MS
 
 _REPLACED = "replaced"
 """In the detail of an operation: the copy of the store as it was before."""
@@ -102,9 +104,8 @@ class Knowledge:
         for layer in self.layers.known if self.layer_options.tidy or by == "cleanup" else ():
             moved += await layer.clean_up(dry_run=dry_run, by=by)
         if not dry_run:
-            await self.store.tidy(
-                texts_before_ms=now_ms - self.options.keep_ms, operations_before_ms=now_ms - self.options.audit_ms
-            )
+            done_ms = now_ms - round(self.options.audit_days * DAY_MS)
+            await self.store.tidy(texts_before_ms=now_ms - self.options.keep_ms, operations_before_ms=done_ms)
         return moved
 
     async def _clean_up(self, scope: Scope, now_ms: int, by: str, *, dry_run: bool) -> list[tuple[Entry, Reason]]:

@@ -28,7 +28,8 @@ from memory_server.knowledge.entry import (
     live,
     usable,
 )
-from memory_server.knowledge.policies import MOST_AT_ONCE, PATTERNS, Role, refuse_worker, to_archive, to_keep
+from memory_server.knowledge.options import LayerSettings
+from memory_server.knowledge.policies import MOST_AT_ONCE, refuse_worker, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, Held
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
 from memory_server.recall.parameters import DAY_MS
@@ -55,18 +56,13 @@ def tool_name(action: str, layer: LayerName) -> str:
     return _TOOLS[action].format("global_" if layer == "global" else "")
 
 
-@dataclass(frozen=True, slots=True)
-class LayerOptions:
-    """What the settings say. `folders` opens the folder of each layer; a project that is not known has none.
-    `max_entries`: live entries of a layer. `ttl_days`: days without use after which an entry goes into the archive.
-    `tidy`: whether the daily clean-up does that; without the toolset, the files may be another program's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerOptions(LayerSettings):
+    """`folders` opens the folder of each layer; a project that is not known has none. `tidy`: whether the daily
+    clean-up archives entries; without the toolset, the files may be another program's."""
 
     folders: Mapping[LayerName, Callable[[], EntryFolder]] = field(default_factory=dict)
     tidy: bool = False
-    max_entries: int = 1_000
-    ttl_days: float = 90.0
-    role: Role = "owner"
-    roles: Mapping[str, Role] = field(default_factory=lambda: dict(PATTERNS))
     least_share: float = LEAST_SHARE
 
 

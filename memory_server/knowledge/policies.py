@@ -6,37 +6,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal, get_args
 
 from memory_server.core.errors import InvalidInput, NothingToKeep
 from memory_server.core.phrases import shown
 from memory_server.core.private import without_private
 from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.note_pages import Kind
+from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import Held
-from memory_server.knowledge.ranking import LEAST_SHARE
 from memory_server.recall.parameters import DAY_MS
 from memory_server.recall.recalled_block import without_recalled
 
 MOST_AT_ONCE = 500
 """Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
-Role = Literal["owner", "admin", "worker"]
-ROLES: tuple[Role, ...] = get_args(Role)
-"""From the one that may most."""
-PATTERNS: Mapping[str, Role] = {"owner*": "owner", "admin*": "admin", "worker*": "worker"}
-"""Who has which role, by the beginning of a name, as in the seed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the settings say. `project`: the name of the project that is worked in; `keep_ms` and `audit_ms`: how long
-    archived entries and former texts, and operations, are kept. `publish` as in `Notes`, `refuse` raises where nothing
-    may be stored now."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(KnowledgeSettings):
+    """`keep_ms`: how long archived entries and former texts are kept. `publish` as in `Notes`, `refuse` raises where
+    nothing may be stored now."""
 
-    project: str | None = None
-    least_share: float = LEAST_SHARE
     keep_ms: int = 90 * DAY_MS
-    audit_ms: int = 365 * DAY_MS
     refuse: Callable[[], None] = lambda: None
     publish: Callable[[Mapping[Kind, str]], None] | None = None
 

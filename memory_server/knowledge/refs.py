@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import methodcaller
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any
 from uuid import uuid4
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound
@@ -25,49 +25,26 @@ from memory_server.knowledge.entry import (
     Share,
     usable,
 )
+from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.ranking import reference_parts, why_of
 from memory_server.recall.parameters import DAY_MS
 from nlp.index_terms import Sought, sought_in
 
-Namespace = Literal["short-term", "long-term"]
-NAMESPACES: tuple[Namespace, ...] = get_args(Namespace)
 ID_CHARS, LEAST_ID_CHARS = 16, 6
 """Hexadecimal digits of an id, and of a beginning that is enough where only one id has it."""
 _ID = re.compile(f"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
 _ENDS = re.compile(r"\s|(?<=[。！？!?.])")
 
 
-class Bounds(NamedTuple):
-    """Of a namespace: how long a ref is found, in days, how many refs there are, and how long a content is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefOptions(RefSettings):
+    """`page_bytes`: JSON of a page of a content. `store`: where refs are, if not where all knowledge is; their changes
+    then have no id."""
 
-    days: float
-    entries: int
-    content_chars: int
-
-
-SHORT_TERM, LONG_TERM = Bounds(14, 2_000, 200_000), Bounds(3_650, 20_000, 500_000)
-
-
-@dataclass(frozen=True, slots=True)
-class RefOptions:
-    """What the settings say; the defaults are the seed's. `page_bytes`: JSON of a page of a content. `store`: where
-    refs are, if not where all knowledge is; their changes then have no id."""
-
-    short_term: Bounds = SHORT_TERM
-    long_term: Bounds = LONG_TERM
-    summary_chars: int = 1_200
-    preview_chars: int = 1_200
-    top_k: int = 5
-    min_score: float = 0.15
-    include_content: bool = False
     page_bytes: int = 30_000
     store: EntryStore | None = None
-
-    def bounds(self, namespace: Namespace) -> Bounds:
-        """Those of a namespace."""
-        return self.short_term if namespace == "short-term" else self.long_term
 
 
 @dataclass(eq=False)

@@ -47,6 +47,7 @@ from memory_server.knowledge.facts import (
     merged_of,
 )
 from memory_server.knowledge.meaning import Meaning
+from memory_server.knowledge.options import SessionSettings
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import Asked, Embeddings, EntryStore, Held, Models
 from memory_server.knowledge.ranking import LEAST_SHARE, by_meaning, by_ranks, by_relevance
@@ -78,14 +79,11 @@ FUSED = 100
 """A search by words and meaning looks at so many of the best of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """What the settings say. `settings`: the ids that they name; `page_bytes`: JSON of a page of memories."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions(SessionSettings):
+    """`total_seconds`: of all models together; `page_bytes`: JSON of a page of memories."""
 
-    settings: Named = field(default_factory=lambda: Named("default_user"))
-    require_user: bool = False
     least_share: float = LEAST_SHARE
-    min_similarity: float = 0.3
     total_seconds: float = 20.0
     page_bytes: int = 30_000
     extraction_prompt: str | None = None
@@ -149,7 +147,7 @@ class Sessions:
         """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
         begun = self._begun if wire.lasts else NOBODY
         return resolve(
-            {"argument": given, "header": wire.headers, "session": begun, "setting": self.options.settings},
+            {"argument": given, "header": wire.headers, "session": begun, "setting": self.options.ids},
             require_user=self.options.require_user,
             changes=changes,
         )

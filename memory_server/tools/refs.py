@@ -13,7 +13,7 @@ from pydantic import Field
 from memory_server.core.errors import InvalidInput
 from memory_server.core.times import iso
 from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
-from memory_server.knowledge.refs import NAMESPACES, Namespace
+from memory_server.knowledge.options import NAMESPACES, Namespace
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint

@@ -20,7 +20,8 @@ from memory_server.core.times import iso
 from memory_server.knowledge.entry import Hits
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.layers import Layer, LayerOptions
-from memory_server.knowledge.policies import PATTERNS, ROLES, role_of
+from memory_server.knowledge.options import PATTERNS, ROLES
+from memory_server.knowledge.policies import role_of
 from memory_server.managers.turns import noted_block
 from memory_server.recall.parameters import DAY_MS
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
@@ -35,7 +36,7 @@ def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> 
         for name in ("project", "global")
     }
     store = SqliteStore(tmp_path / home / "k.sqlite3", clock)
-    return Knowledge(store, clock, layer_options=LayerOptions(folders, tidy=True, **options))  # type: ignore[arg-type]
+    return Knowledge(store, clock, layer_options=LayerOptions(folders=folders, tidy=True, **options))  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.knowledge.entry import Filter, Operation, Scope, Share
 from memory_server.knowledge.family import Knowledge
+from memory_server.knowledge.options import Namespace
 from memory_server.knowledge.ranking import reference_parts
-from memory_server.knowledge.refs import Bounds, Namespace, RefOptions, Refs, summary_of
+from memory_server.knowledge.refs import RefOptions, Refs, summary_of
 from memory_server.recall.parameters import DAY_MS
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
@@ -188,8 +189,13 @@ async def test_what_is_over_is_hidden_at_once_and_archived_by_the_clean_up(
 
 
 async def test_the_oldest_above_the_bound_go_into_the_archive_at_each_add(tmp_path: Path, clock: Clock) -> None:
-    bounds = Bounds(14, 3, 50), Bounds(3650, 5, 100)
-    refs = Refs(store := SqliteStore(tmp_path / "k.sqlite3", clock), clock, RefOptions(*bounds))
+    bounds = {
+        "short_term_entries": 3,
+        "short_term_content_chars": 50,
+        "long_term_entries": 5,
+        "long_term_content_chars": 100,
+    }
+    refs = Refs(store := SqliteStore(tmp_path / "k.sqlite3", clock), clock, RefOptions(**bounds))
     for number in range(10):
         clock.now += 1
         await refs.add(f"number {number}")

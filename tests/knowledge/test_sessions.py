@@ -225,7 +225,7 @@ async def over_mcp(client: Client, tool: str, **arguments: Any) -> dict[str, Any
 async def test_what_others_hold_does_not_change_what_is_found(tmp_path: Path, clock: Clock) -> None:
     async def results(name: str, others: int) -> list[tuple[str, float]]:
         knowledge = Knowledge(
-            SqliteStore(tmp_path / name, clock), clock, session_options=SessionOptions(named("alice"), least_share=0)
+            SqliteStore(tmp_path / name, clock), clock, session_options=SessionOptions(user_id="alice", least_share=0)
         )
         sessions, draw = knowledge.sessions, random.Random(5)
         alice = sessions.caller(named())

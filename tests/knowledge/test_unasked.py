@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -65,7 +66,7 @@ async def test_a_note_comes_only_where_it_is_meant(tmp_path: Path, text: str, to
 
 async def test_notes_have_a_bound_of_their_own_and_can_be_turned_off(tmp_path: Path) -> None:
     for chars, most in ((600, 600), (300, 300), (0, 0)):
-        settings = ON.model_copy(update={"notes": ON.notes.model_copy(update={"unasked_chars": chars})})
+        settings = ON.model_copy(update={"notes": replace(ON.notes, unasked_chars=chars)})
         async with open_memory(tmp_path, settings=settings) as app:
             for number in range(5):
                 await app.knowledge.notes.remember("tech", f"连接池 {number}", "连接池 " * 300)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_the_ones_used_longest_ago_leave_and_come_back_as_they_were(tmp_path: Path) -> None:
-    store = open_store(tmp_path, open_count=3)
+    store = open_store(tmp_path, open_conversations=3)
     rng, counts = Random(5), dict.fromkeys(map(str, range(12)), 0)
     for number in range(120):
         chat = rng.choice([*counts])
@@ -35,7 +35,7 @@ async def test_the_ones_used_longest_ago_leave_and_come_back_as_they_were(tmp_pa
 
 
 async def test_one_that_is_idle_for_long_leaves_by_itself(tmp_path: Path) -> None:
-    store = open_store(tmp_path, open_seconds=0.01)
+    store = open_store(tmp_path, open_minutes=0.01 / 60)
     await commit(store, Added(memory("a")))
     assert [*store._open] == ["chat"]
     # It waits for its compaction, which would be forgotten with it.
@@ -50,7 +50,7 @@ async def test_one_that_is_idle_for_long_leaves_by_itself(tmp_path: Path) -> Non
 
 
 async def test_one_that_is_being_written_stays(tmp_path: Path) -> None:
-    store = open_store(tmp_path, open_count=1)
+    store = open_store(tmp_path, open_conversations=1)
     await commit(store, Added(memory("a")))
     conversation = store._open["chat"]
     conversation.cancel_idle()
@@ -62,7 +62,7 @@ async def test_one_that_is_being_written_stays(tmp_path: Path) -> None:
 
 
 async def test_writers_on_both_sides_of_a_leaving_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store(tmp_path, open_count=1)
+    store = open_store(tmp_path, open_conversations=1)
     monkeypatch.setattr(OpenConversation, "busy", False)
 
     async def write(name: str) -> None:

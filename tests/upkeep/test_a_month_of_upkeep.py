@@ -52,9 +52,7 @@ class Month:
 
     async def day(self) -> None:
         """A process starts, is used, and ends; what it did is noted from its history."""
-        store = JsonFileStore(
-            self.folder, lambda: self.now, StoreParameters(idle_seconds=3600, keep_ms=KEEP_DAYS * DAY)
-        )
+        store = JsonFileStore(self.folder, lambda: self.now, StoreParameters(idle_seconds=3600, archive_days=KEEP_DAYS))
         around = Services(store, TableRunner(), PARAMETERS, lambda: self.now, self.rng)
         conversations = Conversations(around)
         chat = conversations.get("小明")

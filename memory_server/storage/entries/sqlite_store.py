@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from memory_server.core.archive import KEEP_MS
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
 from memory_server.core.model import NOTHING
@@ -49,7 +50,7 @@ class SqliteStore:
     wait_seconds: float = 10.0
     durability: str = "full"
     cache_mb: int = 16
-    keep_ms: int = 90 * 86_400_000
+    keep_ms: int = KEEP_MS
     read_only: bool = False
     mirror: bool = False
     embeds: str = ""

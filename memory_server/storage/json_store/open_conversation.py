@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_server.core.archive import KEEP_MS, Horizon
+from memory_server.core.archive import Horizon
 from memory_server.core.changes import Commit, change_id
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
@@ -28,6 +28,7 @@ from memory_server.core.model import ConversationState
 from memory_server.core.ports import Decide, Result
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.past import replay
+from memory_server.storage.options import StorageSettings
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.folders import FileLock, try_lock
 
@@ -40,21 +41,11 @@ _TRY_AGAIN_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreParameters:
+class StoreParameters(StorageSettings):
     """Numbers of the store, each with its unit; docs/reference/data-folder.md."""
 
-    wait_seconds: float = 10.0
-    """How long a writer waits for other writers before it gives up with an error."""
-    idle_seconds: float = 3.0
-    """Quiet time after which a small conversation is compacted, so that the JSON files are current for people."""
     small_bytes: int = 1_000_000
     """Snapshots up to this size are compacted when idle, larger ones when the journal is larger than they are."""
-    keep_ms: int = KEEP_MS
-    """Milliseconds for which history and archive are kept."""
-    open_count: int = 64
-    """Conversations that stay in memory: more than a person uses in a day."""
-    open_seconds: float = 1800.0
-    """Quiet time after which a conversation leaves memory; opening 10,000 memories again takes 0.25 s."""
     read_only: bool = False
     """Whether the disk is never changed."""
     exit_seconds: float = 0.3

@@ -161,8 +161,8 @@ class JsonFileStore:
     def _let_go(self, about_to_be_used: int = 1) -> None:
         """Close conversations that were idle for long or are too many, those with the oldest use first. They are whole
         on disk. A busy conversation stays, and so does the one used last while it is `about_to_be_used`."""
-        oldest = time.monotonic() - self._parameters.open_seconds
-        excess = len(self._open) - self._parameters.open_count
+        oldest = time.monotonic() - self._parameters.open_minutes * 60
+        excess = len(self._open) - self._parameters.open_conversations
         for conversation_id, conversation in list(self._open.items())[: len(self._open) - about_to_be_used]:
             if conversation.used > oldest and excess <= 0:
                 break
@@ -175,7 +175,7 @@ class JsonFileStore:
                 self._sweep = None
                 self._let_go(about_to_be_used=0)
 
-            self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_seconds, swept)
+            self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_minutes * 60, swept)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         self._begun(work)

@@ -1,0 +1,32 @@
+"""What users may set of the files: defaults, bounds and meanings. `config/settings.py` makes a section of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Gt
+
+from memory_server.core.archive import KEEP_MS
+from memory_server.recall.parameters import DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSettings:
+    """The JSON files."""
+
+    wait_seconds: Annotated[float, Gt(0)] = 10.0
+    """Seconds that a writer waits for other processes before it gives up."""
+    idle_seconds: Annotated[float, Gt(0)] = 3.0
+    """Seconds without a change after which the JSON files of a conversation are brought up to date."""
+    open_conversations: Annotated[int, Ge(1)] = 64
+    """Conversations that stay in memory; the one used longest ago leaves it first."""
+    open_minutes: Annotated[float, Gt(0)] = 30.0
+    """Minutes without use after which a conversation leaves memory."""
+    archive_days: Annotated[float, Gt(0)] = KEEP_MS / DAY_MS
+    """Days for which removed memories can come back and changes can be undone; after that, their text is deleted."""
+
+    @property
+    def keep_ms(self) -> int:
+        """`archive_days` in milliseconds."""
+        return round(self.archive_days * DAY_MS)
