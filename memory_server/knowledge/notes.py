@@ -257,7 +257,8 @@ class Notes:
         text = duplicates.text_of(note)
         where = Filter(kinds=(note.kind,), projects=(note.project,))
         found = await self.store.look(NOTES, lambda held: held.alike(text, where, _SIMILAR))
-        return duplicates.count_alike(text, [duplicates.text_of(each) for each in found if each.key != note.key])
+        others = [duplicates.text_of(each) for each in found if each.key != note.key]
+        return await asyncio.to_thread(duplicates.count_same, text, others)
 
     async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
         done = await self.store.commit(NOTES, decide, Operation(operation, by))
