@@ -239,6 +239,48 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
 
 
+async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_change(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    for topic in ("pool", "pool!"):
+        await notes.remember("tech", topic, "Use a connection pool of twenty.")
+    merge = (await notes.reindex()).change_id or ""
+    again = await notes.reindex()
+    assert (again.removed, again.change_id) == (0, None)
+    later = (await notes.remember("tech", "pool!", "Ask Bert.")).change_id or ""
+    with pytest.raises(InvalidInput, match=f"changed again after it, by {later}"):
+        await knowledge.undo(merge)
+    assert await topics(notes) == ["pool!"]
+    await knowledge.undo(later)
+    back = await knowledge.undo(merge)
+    assert sorted(await topics(notes)) == ["pool", "pool!"]
+    await knowledge.undo(back.change_id or "")
+    assert await topics(notes) == ["pool!"]
+    await knowledge.undo(merge)
+    assert sorted(await topics(notes)) == ["pool", "pool!"]
+
+
+async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothing(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    for topic in ("pool", "pool!"):
+        await notes.remember("tech", topic, "Use a connection pool of twenty.")
+    merge = (await notes.reindex()).change_id or ""
+    knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
+    assert (await notes.reindex()).removed == 1
+    with pytest.raises(InvalidInput, match="1 entry was removed for good"):
+        await knowledge.undo(merge)
+    assert await topics(notes) == ["pool!"]
+
+
+async def test_changes_are_undone_one_after_the_other(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    changes = [(await notes.remember("tech", "t", text)).change_id or "" for text in ("one", "two", "three")]
+    for change, left in zip(reversed(changes), (["two"], ["one"], []), strict=True):
+        await knowledge.undo(change)
+        assert [each.entry.body for each in (await notes.recall()).hits] == left
+    with pytest.raises(InvalidInput):
+        await knowledge.undo(changes[1])
+
+
 async def test_pages_in_the_form_of_the_seed(notes: Notes) -> None:
     await notes.remember(
         "tech", "Rustの非同期", "`tokio` を使う。\n\n## 見出し", tags=["rust", "async"], examples=["let x;"]

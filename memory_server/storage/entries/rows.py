@@ -33,6 +33,7 @@ from memory_server.knowledge.entry import (
     Query,
     Scope,
     Share,
+    change_id,
     difference,
     json_of,
 )
@@ -120,6 +121,22 @@ class Held:
         condition, values = _condition(where)
         texts = " + ".join(f"length(CAST(e.{name} AS BLOB))" for name in ("body", "metadata"))
         return int(self._selected(f"coalesce(sum({texts}), 0)", condition, values).fetchone()[0])
+
+    def changed_after(self, entry_id: int, seq: int) -> int | None:
+        rows = self._connection.execute(
+            "SELECT DISTINCT o.seq, o.op, o.detail FROM changes c JOIN operations o ON o.seq = c.operation "
+            "WHERE c.entry = ? AND o.seq > ? ORDER BY o.seq DESC",
+            (entry_id, seq),
+        )
+        taken_back: set[str] = set()
+        for number, op, detail in rows:
+            undone = orjson.loads(detail).get("change", "") if op == "undo" else ""
+            if change_id(number) in taken_back:
+                continue
+            if not undone or undone in (change_id(seq), *taken_back):
+                return int(number)
+            taken_back.add(undone)
+        return None
 
     def former(self, seq: int) -> list[Former]:
         rows = self._connection.execute(
