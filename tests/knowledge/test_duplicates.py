@@ -168,8 +168,61 @@ def test_texts_too_long_to_be_compared_are_kept_apart() -> None:
     assert difference(one, one[:-1] + "丁") == "乙 against 丁"
 
 
-WORDS = "we use a b pool of 20 30 in at the server C not never 连 接 池 不 超 时 サーバー".split()
-SIGNS = "+ - == != < > ++ # -> => $ € * ? ✅ ❌ 😀 😭 . , : ; ! _ / % 。 、 `".split()
+WORDS = [
+    "we",
+    "use",
+    "a",
+    "b",
+    "pool",
+    "of",
+    "20",
+    "30",
+    "in",
+    "at",
+    "the",
+    "server",
+    "C",
+    "not",
+    "never",
+    "连",
+    "接",
+    "池",
+    "不",
+    "超",
+    "时",
+    "サーバー",
+]
+SIGNS = [
+    "+",
+    "-",
+    "==",
+    "!=",
+    "<",
+    ">",
+    "++",
+    "#",
+    "->",
+    "=>",
+    "$",
+    "€",
+    "*",
+    "?",
+    "✅",
+    "❌",
+    "😀",
+    "😭",
+    ".",
+    ",",
+    ":",
+    ";",
+    "!",
+    "_",
+    "/",
+    "%",
+    "。",
+    "、",
+    "`",
+]
 
 
 def edited(rng: Random, tokens: list[str]) -> list[str]:

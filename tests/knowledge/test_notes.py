@@ -208,10 +208,29 @@ async def test_archived_notes_are_removed_after_their_time(knowledge: Knowledge)
     assert await knowledge.clean_up() == []
     assert (await figures(knowledge.store, NOTES)).archived == 1
     knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
+    await knowledge.notes.remember("tech", "two", "y")
     await knowledge.clean_up(dry_run=True)
     assert (await figures(knowledge.store, NOTES)).archived == 1
     await knowledge.clean_up()
     assert (await figures(knowledge.store, NOTES)).archived == 0
+
+
+async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: Knowledge) -> None:
+    first = (await knowledge.notes.remember("tech", "one", "x")).change_id or ""
+    edited = (await knowledge.notes.remember("tech", "one", "y")).change_id or ""
+    gone = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
+    await knowledge.notes.delete(gone)
+    ref = (await knowledge.refs.add("a long output")).entry.ref
+    now = knowledge.clock.now  # type: ignore[attr-defined]
+    knowledge.clock.now += 10 * 365 * 86_400_000  # type: ignore[attr-defined]
+    for _ in range(3):
+        assert await knowledge.clean_up() == []
+    knowledge.clock.now = now  # type: ignore[attr-defined]
+    assert (await knowledge.refs.get(ref))[1].body == "a long output"
+    await knowledge.notes.restore(gone)
+    await knowledge.undo(edited)
+    await knowledge.undo(first)
+    assert await topics(knowledge.notes) == ["two"]
 
 
 async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
