@@ -1,7 +1,7 @@
 """Which notes say the same, without a model: alike by pairs of characters, and without a fact in which they differ.
 
-No measure alone tells "port 8080" from "port 8081". So texts that are alike must also agree in numbers, in the number
-of negations, and word by word. Pure.
+No measure alone tells "port 8080" from "port 8081", or `C++` from `C#`. So texts that are alike must also agree in
+numbers, in the number of negations, and word by word and sign by sign. A merge loses no word and no sign. Pure.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Final
 from zlib import crc32
 
-from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, archived
+from memory_server.core.errors import InvalidInput
+from memory_server.knowledge.entry import Entry, archived, usable
 from nlp.index_terms import index_form
 from nlp.stems import stem
 
@@ -29,7 +31,17 @@ _NUMBERS: Final = re.compile(r"\d+(?:[.:]\d+)*")
 _NEGATIONS: Final = re.compile(
     r"[不没別别勿无無禁未]|\b(?:not|never|no|without|none|cannot)\b|n['’]t\b|ない|なし|なく|ません"
 )
-_WORDS: Final = re.compile(r"[\u3400-\u9fff]|[\u3041-\u309f]+|[\u30a1-\u30ff]+|[^\W\d_\u3041-\u30ff\u3400-\u9fff]+|\d+")
+_TOKENS: Final = re.compile(
+    r"[\u3400-\u9fff]|[\u3041-\u309f]+|[\u30a1-\u30ff]+|[^\W\d_\u3041-\u30ff\u3400-\u9fff]+|\d+|[^\w\s]|_"
+)
+_PUNCTUATION: Final = re.compile(
+    r"""[`'"\u2018-\u201f\u300c-\u300f\u2014\u3001\u3002\ufe0e\ufe0f]|(?<=[^\W\d])-(?=[^\W\d])"""
+    r"""|(?<=[^\s!])[.,;:!]+(?![=\w.,;:!])|(?<=[\u3041-\u9fff])[.,;:!]+(?!=)|[.,;:!](?=[\u3041-\u9fff])|(?<=\w),(?=\w)"""
+)
+"""Signs that say nothing: quotes, the ends of sentences and their parts, and the hyphen of a word, in normal form.
+Not those that a word begins with, as in `.env` or `!important`, and not those that are followed by `=`."""
+_MOST_COMPARED: Final = 4_000_000
+"""Texts that have more pairs of tokens than this, beside what they begin and end with, are not compared."""
 _LITTLE_WORDS: Final = """
 a an the is are was were be been being am this that these those it its we you i they our your my their he she will shall
 do does did has have had so also then there here just very of for
@@ -61,10 +73,11 @@ def dice(one: str, other: str) -> float:
     return _dice(first, second) if first or second else float(index_form(one).split() == index_form(other).split())
 
 
-def count_alike(text: str, others: Sequence[str]) -> int:
-    """How many of the other texts are alike to `text`."""
+def count_same(text: str, others: Sequence[str]) -> int:
+    """How many of the other texts say the same as `text`."""
     pairs = _pairs(text)
-    return sum((_dice(pairs, _pairs(each)) if pairs else dice(text, each)) >= ALIKE for each in others)
+    alike = (each for each in others if (_dice(pairs, _pairs(each)) if pairs else dice(text, each)) >= ALIKE)
+    return sum(not difference(text, each) for each in alike)
 
 
 def _dice(first: Counter[str], second: Counter[str]) -> float:
@@ -81,12 +94,36 @@ def difference(one: str, other: str) -> str:
     negations = [len(_NEGATIONS.findall(text)) for text in (one, other)]
     if negations[0] != negations[1]:
         return f"{negations[0]} against {negations[1]} negations"
-    first, second = ([_word(found[0]) for found in _WORDS.finditer(text)] for text in (one, other))
-    for do, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-        before, after = ([word for word in part if word not in _LITTLE] for part in (first[a:b], second[c:d]))
-        if do == "replace" and before and after and sorted(before) != sorted(after):
-            return f"{' '.join(before)} against {' '.join(after)}"
+    first, second = _differing(*map(_tokens, (one, other)))
+    if len(first) * len(second) > _MOST_COMPARED:
+        return "too long to be compared"
+    for do, a, b, c, d in SequenceMatcher(None, first, second).get_opcodes():
+        before, after = ([token for token in part if token not in _LITTLE] for part in (first[a:b], second[c:d]))
+        one_sided = not (before and after)
+        # A word more is a fact more, which a merge keeps. A sign more is another fact: C and C++, 5 and -5.
+        if do != "equal" and sorted(before) != sorted(after) and not (one_sided and any(map(_is_word, before + after))):
+            return f"{' '.join(before) or 'nothing'} against {' '.join(after) or 'nothing'}"
     return ""
+
+
+def _tokens(text: str) -> list[str]:
+    return [_word(found[0]) for found in _TOKENS.finditer(_PUNCTUATION.sub(_gap, text))]
+
+
+def _gap(found: re.Match[str]) -> str:
+    return "" if found[0] == "-" else " "
+
+
+def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
+    """Both without what they begin and end with alike."""
+    least = min(len(first), len(second))
+    begin = next((n for n in range(least) if first[n] != second[n]), least)
+    end = next((n for n in range(least - begin) if first[-1 - n] != second[-1 - n]), least - begin)
+    return first[begin : len(first) - end], second[begin : len(second) - end]
+
+
+def _is_word(token: str) -> bool:
+    return token.isalnum()
 
 
 def _word(word: str) -> str:
@@ -137,27 +174,32 @@ def _proposed(texts: Sequence[Counter[str]]) -> Iterator[tuple[int, int]]:
 
 
 def merges(pairs: Sequence[Pair], now_ms: int) -> list[tuple[Pair, Entry, Entry]]:
-    """Of pairs that say the same: the pair, the newer entry as it becomes, and the older one in the archive. What has
-    grown by a merge is compared anew, and a text that would become too long is left as it is."""
-    became: dict[int, Entry] = {}
+    """Of pairs that say the same: the pair, the newer entry as it becomes, and the older one in the archive. An entry
+    joins others only if it says the same as each of them. A text that would become too long is left as it is."""
+    same = {frozenset((pair.older.id, pair.newer.id)) for pair in pairs if not pair.differs}
+    became, joined = dict[int, Entry](), dict[int, tuple[int, ...]]()
     done: list[tuple[Pair, Entry, Entry]] = []
     for found in pairs:
-        pair = _pair(became.get(found.older.id, found.older), became.get(found.newer.id, found.newer))
-        if pair.dice < ALIKE or pair.differs or any(each.archived_ms is not None for each in (pair.older, pair.newer)):
+        older, newer = (became.get(each.id, each) for each in (found.older, found.newer))
+        ours, theirs = (joined.get(each.id, (each.id,)) for each in (newer, older))
+        alone = any(each.archived_ms is not None for each in (older, newer))
+        if alone or any(frozenset((one, other)) not in same for one in ours for other in theirs):
             continue
-        whole = merged(pair.older, pair.newer)
-        if len(whole.body) + sum(map(len, whole.examples)) <= MAX_BODY_CHARS:
-            gone = archived(pair.older, "merged", now_ms)
-            became[whole.id], became[gone.id] = whole, gone
+        pair, whole = replace(found, older=older, newer=newer), merged(older, newer)
+        with suppress(InvalidInput):  # it would be too long, or have too many tags: both stay
+            whole, gone = usable(whole), archived(older, "merged", now_ms)
+            became[whole.id], became[gone.id], joined[whole.id] = whole, gone, (*ours, *theirs)
             done.append((pair, whole, gone))
     return done
 
 
 def merged(older: Entry, newer: Entry) -> Entry:
-    """The newer entry with the lines of the older one that it has no like of; uses summed, confidence averaged, tags
-    and examples united, the earlier creation."""
-    have = newer.body.splitlines()
-    lacking = [line for line in older.body.splitlines() if line.strip() and not any(_same(line, each) for each in have)]
+    """The newer entry, with the title and lines of the older one that it does not have; uses summed, confidence
+    averaged, tags, examples and sources united, the earlier creation."""
+    have = dict.fromkeys((newer.title, *newer.body.splitlines()))
+    theirs = dict.fromkeys(line for line in (older.title, *older.body.splitlines()) if line.strip())
+    lacking = [line for line in theirs if line not in have and not any(_has(each, line) for each in have)]
+    sources = [source for each in (newer, older) if each.source for source in each.source.split("; ")]
     return replace(
         newer,
         body="\n".join([newer.body.rstrip("\n"), *lacking]) if lacking else newer.body,
@@ -165,9 +207,18 @@ def merged(older: Entry, newer: Entry) -> Entry:
         confidence=(older.confidence + newer.confidence) / 2,
         tags=tuple(dict.fromkeys((*newer.tags, *older.tags))),
         examples=tuple(dict.fromkeys((*newer.examples, *older.examples))),
+        source="; ".join(dict.fromkeys(sources)) or None,
         created_ms=min(older.created_ms, newer.created_ms),
     )
 
 
-def _same(one: str, other: str) -> bool:
-    return one == other or (dice(one, other) >= ALIKE and not difference(one, other))
+def _has(line: str, other: str) -> bool:
+    """Whether a line says what another says, with all its words and signs in their order. The case of its first letter
+    is left out of account."""
+    there = iter(_whole(line))
+    return all(token in there for token in _whole(other)) and dice(line, other) >= ALIKE and not difference(line, other)
+
+
+def _whole(line: str) -> list[str]:
+    line = line.strip()
+    return re.findall(r"\w+|[^\w\s]", line[:1].lower() + line[1:])

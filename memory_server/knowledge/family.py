@@ -96,8 +96,11 @@ class Knowledge:
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
         """Archive what is over or too much, remove what is in the archive for longer than it is kept, and forget old
-        texts and operations; what was archived, or with `dry_run` would be."""
-        now_ms = self.clock()
+        texts and operations; what was archived, or with `dry_run` would be. It is no later for it than a day after the
+        last operation: so a clock that is years ahead, or a long leave, costs nothing."""
+        done = [operation for _, operation in await self.store.operations()]
+        last = next((each for each in done if each.op != "cleanup"), done[-1] if done else None)
+        now_ms = self.clock() if last is None else min(self.clock(), last.at_ms + DAY_MS)
         moved: list[tuple[Entry, Reason]] = []
         for scope in await self.store.scopes():
             moved += await self._clean_up(scope, now_ms, by, dry_run=dry_run)
@@ -116,7 +119,7 @@ class Knowledge:
             purged = to_purge(held, now_ms - self.options.keep_ms)
             return [] if dry_run else [*to_archive(due, now_ms), *purged], due
 
-        return (await self.store.commit(scope, decide, Operation("cleanup", by))).result
+        return (await self.store.commit(scope, decide, Operation("cleanup", by, now_ms))).result
 
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
         """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 from uuid import uuid4
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
@@ -24,6 +24,7 @@ from memory_server.knowledge.entry import (
     Operation,
     Purge,
     Query,
+    Reason,
     Scope,
     archived,
     live,
@@ -195,10 +196,13 @@ class Notes:
         return {kind: page(kind, [each for each in notes if each.kind == kind], stable=stable) for kind in KINDS}
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
-        """Set a copy of the database aside, merge notes that say the same, remove for good what was archived before,
-        and make the index anew; `dry_run` only says what would happen."""
-        now_ms, over = self.clock(), Filter(archived=True)
-        notes, old = await self.store.look(NOTES, lambda held: (held.entries(Filter()), held.count(over)))
+        """Set a copy of the database aside, merge notes that say the same, remove for good what was deleted before, and
+        make the index anew; `dry_run` only says what would happen. What was merged before stays in the archive for its
+        time, so that the merge can be undone."""
+        now_ms = self.clock()
+        others = Filter(archived=True, reasons=tuple(each for each in get_args(Reason) if each != "merged"))
+        over = (others, Filter(archived=True, archived_by_ms=now_ms - self.options.keep_ms, reasons=("merged",)))
+        notes, old = await self.store.look(NOTES, lambda held: (held.entries(Filter()), sum(map(held.count, over))))
         pairs = await asyncio.to_thread(duplicates.pairs_among, notes)
         done = await asyncio.to_thread(duplicates.merges, [pair for pair in pairs if not pair.differs], now_ms)
         apart, left = tuple(pair for pair in pairs if pair.differs), len(notes) - len(done)
@@ -207,7 +211,7 @@ class Notes:
             return report
 
         def purge(held: Held) -> tuple[Sequence[Change], None]:
-            return list(map(Purge, held.ids(over))), None
+            return [Purge(each) for where in over for each in held.ids(where)], None
 
         def merge(held: Held) -> tuple[Sequence[Change], None]:
             became = {entry.id: entry for _, whole, gone in done for entry in (whole, gone)}
@@ -257,7 +261,8 @@ class Notes:
         text = duplicates.text_of(note)
         where = Filter(kinds=(note.kind,), projects=(note.project,))
         found = await self.store.look(NOTES, lambda held: held.alike(text, where, _SIMILAR))
-        return duplicates.count_alike(text, [duplicates.text_of(each) for each in found if each.key != note.key])
+        others = [duplicates.text_of(each) for each in found if each.key != note.key]
+        return await asyncio.to_thread(duplicates.count_same, text, others)
 
     async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
         done = await self.store.commit(NOTES, decide, Operation(operation, by))

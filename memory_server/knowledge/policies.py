@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from memory_server.core.errors import InvalidInput, NothingToKeep
-from memory_server.core.phrases import shown
+from memory_server.core.phrases import counted, shown
 from memory_server.core.private import without_private
 from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.note_pages import Kind
@@ -84,17 +84,23 @@ def taking_back(held: Held, seq: int, now_ms: int) -> tuple[Entry, ...]:
     """The changes that take the operation `seq` back. What is already gone, or already back, stays as it is.
 
     Raises:
-        InvalidInput: an entry was changed since, its former text is no longer kept, or nothing is left to take back.
+        InvalidInput: an entry was changed since, it or its former text is no longer kept, or nothing is left to take
+            back.
     """
     made: list[Entry] = []
+    removed: list[int] = []
     for former in reversed(held.former(seq)):
         entry = held.get(id=former.entry_id)
-        if entry is None or (former.before is None and entry.archived_ms is not None):
+        if entry is None:
+            removed += [former.entry_id] if former.before is not None and former.after_version else []
             continue
-        if entry.version != former.after_version:
+        if former.before is None and entry.archived_ms is not None:
+            continue
+        later = held.changed_after(entry.id, seq) if entry.version != former.after_version else None
+        if later is not None:
             raise InvalidInput(
-                f"What {change_id(seq)} changed was changed again after it; undo the later change first, which "
-                "`memory-server knowledge history` lists."
+                f"What {change_id(seq)} changed was changed again after it, by {change_id(later)}; undo that first. "
+                "`memory-server knowledge history` lists all changes."
             )
         if former.before == {}:
             raise InvalidInput(f"{change_id(seq)} is too long ago: what was there before it is not kept any more.")
@@ -103,5 +109,10 @@ def taking_back(held: Held, seq: int, now_ms: int) -> tuple[Entry, ...]:
     if not made:
         raise InvalidInput(
             f"Nothing of {change_id(seq)} is left to undo; `memory-server knowledge history` lists more."
+        )
+    if removed:
+        raise InvalidInput(
+            f"{change_id(seq)} cannot be undone: of what it changed, {counted(len(removed), 'entry')} was removed for "
+            "good after it. Nothing was changed; `memory-server backup list` shows what can be restored."
         )
     return tuple(made)

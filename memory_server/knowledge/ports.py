@@ -79,6 +79,10 @@ class Held(Protocol):
         """Entries that may say nearly the same as a text: those that hold most of its groups of neighbouring terms."""
         ...
 
+    def changed_after(self, entry_id: int, seq: int) -> int | None:
+        """The newest operation after `seq` that changed an entry and was not taken back; None if there is none."""
+        ...
+
     def former(self, seq: int) -> list[Former]:
         """What the operation `seq` of this scope did, in order; empty if there is none."""
         ...

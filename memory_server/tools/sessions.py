@@ -46,24 +46,27 @@ ModeArgument = Annotated[Mode, "inference: facts by a model; direct: as given"]
 MemoryId = Annotated[int, between(1, MOST_ID, "a memory"), "Its id"]
 Limit = Annotated[int, between(1, 100, "memories"), "At most"]
 Metadata = Annotated[dict[str, Any] | None, "Facts about it, for programs"]
+_ONE_TEXT = Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS)]
 Given = tuple[str | None, str | None, str | None]
 
 
 @cache
-def _messages() -> TypeAdapter[Any]:
-    return TypeAdapter(Messages)
+def _adapters() -> dict[type, TypeAdapter[Any]]:
+    return {str: TypeAdapter(_ONE_TEXT), list: TypeAdapter(Messages)}
 
 
 def _said(value: Any, handler: Any) -> Any:
     """A text, or messages: told apart here, since of both at once an error would name neither."""
-    return handler(value) if isinstance(value, str) else _messages().validate_python(value)
+    if type(value) not in (str, list):
+        raise ValueError("it must be a text or a list of messages")
+    return _adapters()[type(value)].validate_python(value)
 
 
 if TYPE_CHECKING:
     Said: TypeAlias = str | Messages
 else:
     Said = Annotated[
-        Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS)] | list[MessageArgument],
+        _ONE_TEXT | list[MessageArgument],
         WrapValidator(_said),
         "Text or messages",
     ]

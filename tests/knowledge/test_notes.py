@@ -208,10 +208,29 @@ async def test_archived_notes_are_removed_after_their_time(knowledge: Knowledge)
     assert await knowledge.clean_up() == []
     assert (await figures(knowledge.store, NOTES)).archived == 1
     knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
+    await knowledge.notes.remember("tech", "two", "y")
     await knowledge.clean_up(dry_run=True)
     assert (await figures(knowledge.store, NOTES)).archived == 1
     await knowledge.clean_up()
     assert (await figures(knowledge.store, NOTES)).archived == 0
+
+
+async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: Knowledge) -> None:
+    first = (await knowledge.notes.remember("tech", "one", "x")).change_id or ""
+    edited = (await knowledge.notes.remember("tech", "one", "y")).change_id or ""
+    gone = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
+    await knowledge.notes.delete(gone)
+    ref = (await knowledge.refs.add("a long output")).entry.ref
+    now = knowledge.clock.now  # type: ignore[attr-defined]
+    knowledge.clock.now += 10 * 365 * 86_400_000  # type: ignore[attr-defined]
+    for _ in range(3):
+        assert await knowledge.clean_up() == []
+    knowledge.clock.now = now  # type: ignore[attr-defined]
+    assert (await knowledge.refs.get(ref))[1].body == "a long output"
+    await knowledge.notes.restore(gone)
+    await knowledge.undo(edited)
+    await knowledge.undo(first)
+    assert await topics(knowledge.notes) == ["two"]
 
 
 async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
@@ -237,6 +256,48 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     assert (await page(knowledge.store, NOTES, Filter(archived=True)))[1] == 1
     await knowledge.undo(done.change_id or "")
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
+
+
+async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_change(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    for topic in ("pool", "pool!"):
+        await notes.remember("tech", topic, "Use a connection pool of twenty.")
+    merge = (await notes.reindex()).change_id or ""
+    again = await notes.reindex()
+    assert (again.removed, again.change_id) == (0, None)
+    later = (await notes.remember("tech", "pool!", "Ask Bert.")).change_id or ""
+    with pytest.raises(InvalidInput, match=f"changed again after it, by {later}"):
+        await knowledge.undo(merge)
+    assert await topics(notes) == ["pool!"]
+    await knowledge.undo(later)
+    back = await knowledge.undo(merge)
+    assert sorted(await topics(notes)) == ["pool", "pool!"]
+    await knowledge.undo(back.change_id or "")
+    assert await topics(notes) == ["pool!"]
+    await knowledge.undo(merge)
+    assert sorted(await topics(notes)) == ["pool", "pool!"]
+
+
+async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothing(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    for topic in ("pool", "pool!"):
+        await notes.remember("tech", topic, "Use a connection pool of twenty.")
+    merge = (await notes.reindex()).change_id or ""
+    knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
+    assert (await notes.reindex()).removed == 1
+    with pytest.raises(InvalidInput, match="1 entry was removed for good"):
+        await knowledge.undo(merge)
+    assert await topics(notes) == ["pool!"]
+
+
+async def test_changes_are_undone_one_after_the_other(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    changes = [(await notes.remember("tech", "t", text)).change_id or "" for text in ("one", "two", "three")]
+    for change, left in zip(reversed(changes), (["two"], ["one"], []), strict=True):
+        await knowledge.undo(change)
+        assert [each.entry.body for each in (await notes.recall()).hits] == left
+    with pytest.raises(InvalidInput):
+        await knowledge.undo(changes[1])
 
 
 async def test_pages_in_the_form_of_the_seed(notes: Notes) -> None:

@@ -18,6 +18,7 @@ from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritab
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.policies import Options
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
@@ -78,6 +79,125 @@ async def test_a_restore_that_overwrites_mends_what_is_not_a_database_and_keeps_
     await knowledge.aclose()
     (kept,) = [each for each in (tmp_path / "archive").iterdir() if each.suffix == ".sqlite3"]
     assert kept.read_bytes() == broken
+
+
+async def notes_in_a_file(folder: Path) -> Path:
+    """Nine notes; all of the file is outside of the log. One is long, so that it has pages of its own."""
+    store = opened(folder)
+    for number in range(9):
+        text = f"the pool has {number} connections" + " and more" * (3_000 if number == 5 else 1)
+        await Notes(store, lambda: 1).remember("domain", f"topic {number}", text, tags=[f"tag{number}"])
+    await store.tidy(texts_before_ms=0, operations_before_ms=0)
+    await store.aclose()
+    return folder / "k.sqlite3"
+
+
+def with_byte(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
+
+
+def without_a_pointer(data: bytes) -> bytes:
+    """A page that goes on a long text gets a successor that does not exist."""
+    at = next(at for at in range(0, len(data), 4096) if b" and more" * 100 in data[at + 4 : at + 1_000])
+    return data[:at] + b"\x00\xff\xff\xff" + data[at + 4 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "found", "listed"),
+    [
+        (lambda data: with_byte(data, data.rfind(b"the pool has 3")), 9, 9),
+        (lambda data: with_byte(data, data.rfind(b'["tag3"]')), 9, 9),
+        (lambda data: data.replace(b'["tag3"]', b'["tag3"['), 9, 9),
+        (without_a_pointer, 8, 8),
+    ],
+)
+async def test_what_can_be_read_is_shown_and_nothing_is_written_where_a_byte_is_damaged(
+    tmp_path: Path,
+    damage: Callable[[bytes], bytes],
+    found: int,
+    listed: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path = await notes_in_a_file(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert path.read_bytes() != whole
+    store = opened(tmp_path)
+    notes = Notes(store, lambda: 2, Options(least_share=0.0))
+    with pytest.raises(StorageError, match=r"damaged.*not touched"):
+        await notes.remember("domain", "later", "text")
+    hits = await notes.recall("pool connections", limit=20)
+    assert (len(hits.hits), hits.left_off) == (found, {"damaged": 9 - found} if found < 9 else {})
+    assert len((await notes.recall(limit=20)).hits) == listed
+    assert [each.entry.title for each in (await notes.recall("", tags=["tag7"])).hits] == ["topic 7"]
+    assert "only a part can be read" in caplog.text
+    (finding,) = await store.examine()
+    assert (finding.grade, "is damaged" in finding.what) == ("error", True)
+    with pytest.raises(StorageError, match="damaged"):
+        await notes.reindex()
+    await store.aclose()
+    assert path.read_bytes() == damage(whole)
+
+
+async def test_damage_that_a_search_meets_ends_writing_until_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_server.storage.entries.sqlite_store.CHECKED_BYTES", 0)
+    path = await notes_in_a_file(tmp_path)
+    whole = path.read_bytes()
+    store = opened(tmp_path)
+    await store.copy_to(tmp_path / "copy.sqlite3")
+    await store.aclose()
+    path.write_bytes(with_byte(whole, whole.rfind(b"the pool has 3")))
+    store = opened(tmp_path)
+    notes = Notes(store, lambda: 2)
+    assert (await notes.remember("domain", "later", "text")).result.action == "created"
+    assert len((await notes.recall("pool connections")).hits) == 8
+    with pytest.raises(StorageError, match="damaged"):
+        await notes.remember("domain", "later", "new")
+    await store.replace_by(tmp_path / "copy.sqlite3")
+    assert (await notes.remember("domain", "topic 3", "new")).result.action == "updated"
+    assert all(each.grade != "error" for each in await store.examine())
+    await store.aclose()
+
+
+async def test_a_file_that_was_cut_is_refused_although_its_log_is_there(tmp_path: Path) -> None:
+    path, beside = await notes_in_a_file(tmp_path), tmp_path / "k.sqlite3-wal"
+    store = opened(tmp_path)
+    reader = sqlite3.connect(path)
+    reader.execute("SELECT count(*) FROM entries").fetchone()
+    await Notes(store, lambda: 2).remember("domain", "later", "text")
+    log = beside.read_bytes()
+    reader.close()
+    await store.aclose()
+    assert len(log) > 4096
+    beside.write_bytes(log)
+    for size in (20_000, 4_096):
+        os.truncate(path, size)
+        for _ in range(2):
+            cut = opened(tmp_path)
+            with pytest.raises(StorageError, match="pages are missing at its end"):
+                await Notes(cut, lambda: 2).recall("pool")
+            with pytest.raises(StorageError, match="pages are missing at its end"):
+                await Notes(cut, lambda: 2).remember("domain", "t", "x")
+            (finding,) = await cut.examine()
+            assert (finding.grade, "pages are missing" in finding.what) == ("error", True)
+            await cut.aclose()
+        assert (path.stat().st_size, beside.read_bytes()) == (size, log)
+
+
+async def test_a_file_whose_newest_pages_are_only_in_its_log_is_whole(tmp_path: Path) -> None:
+    path = await filled(tmp_path)
+    store, reader = opened(tmp_path), sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM entries").fetchone()
+    await Notes(store, lambda: 2).remember("domain", "long", "many words " * 5_000)
+    assert path.stat().st_size < 100_000 + 4096 * 4
+    other = opened(tmp_path)
+    assert len((await Notes(other, lambda: 2).recall("words")).hits) == 1
+    reader.close()
+    await store.aclose()
+    await other.aclose()
 
 
 async def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:

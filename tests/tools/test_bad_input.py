@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bad_input_cases import CASES, HELLO, TRIGGER
+from pydantic import ValidationError
 
 from memory_server import open_memory
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
-from memory_server.tools.base.tool import MOST_SAID_CHARS, Tool, ToolFailed, call
+from memory_server.tools.base.tool import MOST_SAID_CHARS, Tool, ToolFailed, call, complaint
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere_together")]
 
@@ -62,6 +65,42 @@ async def test_a_mistake_costs_no_more_than_a_sentence(tmp_path: Path, tool: Too
             assert len(said) <= MOST_SAID_CHARS, name[:40]
 
 
+WRONG: tuple[Any, ...] = (
+    *("", "yes", "on", "true", "1", "x" * 100_001, 0, 1, 1.0, -1, 0.5, 2**80, math.nan, True, False, None),
+    *([], [1], [[]], [None], {}, {"a": 1}, [{}], [{"role": 1}], [{"role": "x", "content": []}]),
+)
+INTERNALS = re.compile(r"function|<class|functools|0x[0-9a-f]{6}|pydantic|Annotated|Argument|validator|\w\[[a-zA-Z]")
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+def test_an_error_names_the_argument_and_shows_nothing_of_the_server(tool: Tool) -> None:
+    shapes = tool.input_schema()["properties"]
+    usable = {each: _usable(shapes[each]) for each in tool.input_schema().get("required", ())}
+    for name in shapes:
+        for value in WRONG:
+            try:
+                tool.arguments.model_validate(usable | {name: value})
+            except ValidationError as error:
+                said = complaint(tool, error)
+                assert said.startswith(f"`{name}"), said
+                assert not INTERNALS.search(said.partition(", not ")[0]), said
+                assert said.endswith((".", "?")), said
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+def test_true_is_only_true_and_a_whole_number_only_a_whole_number(tool: Tool) -> None:
+    shapes = tool.input_schema()["properties"]
+    usable = {each: _usable(shapes[each]) for each in tool.input_schema().get("required", ())}
+    for name, shape in shapes.items():
+        wrong = {"boolean": ["yes", "on", "true", 1, 1.0, "1", []], "integer": [True, "1", 1.0, "x", []]}
+        for value in wrong.get(shape.get("type", ""), ()):
+            with pytest.raises(ValidationError) as failure:
+                tool.arguments.model_validate(usable | {name: value})
+            assert {each["loc"][0] for each in failure.value.errors()} >= {name}
+            wanted = {"boolean": "true or false", "integer": "a whole number"}[shape["type"]]
+            assert f"`{name}` must be {wanted}, not" in complaint(tool, failure.value)
+
+
 async def _said(tool: Tool, app: App, given: dict[str, Any]) -> str:
     try:
         return (await call(tool, app.context, given)).text
@@ -70,7 +109,8 @@ async def _said(tool: Tool, app: App, given: dict[str, Any]) -> str:
 
 
 def _usable(shape: dict[str, Any]) -> Any:
-    return {"array": HELLO, "string": "x", "integer": 1, "object": {}}.get(shape.get("type", ""), "x")
+    usable = {"array": HELLO, "string": "x", "integer": 1, "object": {}, "boolean": True}
+    return shape["enum"][0] if "enum" in shape else usable.get(shape.get("type", ""), "x")
 
 
 async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path: Path) -> None:

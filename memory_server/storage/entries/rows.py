@@ -33,6 +33,7 @@ from memory_server.knowledge.entry import (
     Query,
     Scope,
     Share,
+    change_id,
     difference,
     json_of,
 )
@@ -61,6 +62,8 @@ _INDEXED = {"title": 10, "tags": 4, "body": 1}
 """The fields of the index, with their weights in BM25."""
 _FOUND = "SELECT rowid FROM terms WHERE terms MATCH ?"
 _AMONG = "IN (SELECT value FROM json_each(?))"
+_TAGS = "iif(json_valid(e.tags), e.tags, '[]')"
+"""A list of tags may be damaged."""
 _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
 """A text that is alike shares some group of this many neighbouring terms. Of the best candidates, so many times the
 wanted ones are filtered."""
@@ -81,6 +84,7 @@ class Held:
             connection.execute("INSERT OR IGNORE INTO scopes(space, owner) VALUES(?, ?)", named)
         found = connection.execute("SELECT id FROM scopes WHERE space = ? AND owner = ?", named).fetchone()
         self._number: int | None = None if found is None else found[0]
+        self._lenient = schema.is_lenient(connection)
 
     def get(self, *, id: int | None = None, ref: str | None = None) -> Entry | None:
         return next(self.rows("(e.id = ? OR e.ref = ?)", [id, ref]), None)
@@ -121,13 +125,29 @@ class Held:
         texts = " + ".join(f"length(CAST(e.{name} AS BLOB))" for name in ("body", "metadata"))
         return int(self._selected(f"coalesce(sum({texts}), 0)", condition, values).fetchone()[0])
 
+    def changed_after(self, entry_id: int, seq: int) -> int | None:
+        rows = self._connection.execute(
+            "SELECT DISTINCT o.seq, o.op, o.detail FROM changes c JOIN operations o ON o.seq = c.operation "
+            "WHERE c.entry = ? AND o.seq > ? ORDER BY o.seq DESC",
+            (entry_id, seq),
+        )
+        taken_back: set[str] = set()
+        for number, op, detail in rows:
+            undone = _json(detail, {}, self._lenient).get("change", "") if op == "undo" else ""
+            if change_id(number) in taken_back:
+                continue
+            if not undone or undone in (change_id(seq), *taken_back):
+                return int(number)
+            taken_back.add(undone)
+        return None
+
     def former(self, seq: int) -> list[Former]:
         rows = self._connection.execute(
             "SELECT c.entry, c.before, c.after_version FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE o.seq = ? AND o.scope = ? ORDER BY c.rowid",
             (seq, self._number),
         )
-        return [Former(row[0], row[1] and orjson.loads(row[1]), row[2]) for row in rows]
+        return [Former(row[0], row[1] and _json(row[1], {}, self._lenient), row[2]) for row in rows]
 
     def search(self, query: Query) -> Hits:
         sought = sought_in(query.text) if self._number is not None else ()
@@ -140,7 +160,9 @@ class Held:
         strong = [each for each in ranked if each[1] / best >= query.least_share]
         left_off += Counter(weaker=len(ranked) - len(strong))
         shown = {entry_id: score / best for entry_id, score in strong[: query.limit]}
-        return Hits(tuple(self._hits(shown, sought)), len(strong), dict(left_off))
+        hits = tuple(self._hits(shown, sought))
+        left_off += Counter(damaged=len(shown) - len(hits))
+        return Hits(hits, len(strong), dict(+left_off))
 
     def shares(self, query: Query) -> list[Share]:
         held: dict[int, list[int]] = {}
@@ -252,7 +274,20 @@ class Held:
         return self._connection.execute(query, (self._number, *values))
 
     def rows(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
-        return map(_entry, self._selected(_COLUMNS, condition, values))
+        if not self._lenient:
+            return map(_entry, self._selected(_COLUMNS, condition, values))
+        ids = [row[0] for row in self._selected("e.id", condition, values).fetchall()]
+        one_by_one = (self._readable(f"SELECT {_COLUMNS} FROM entries e WHERE e.id {_AMONG}", [each]) for each in ids)
+        return (_entry(row, lenient=True) for rows in one_by_one for row in rows)
+
+    def _readable(self, query: str, ids: Sequence[int]) -> list[sqlite3.Row]:
+        """The rows of these ids; where the file is damaged, only those that can be read."""
+        try:
+            return self._connection.execute(query, (_text(list(ids)),)).fetchall()
+        except sqlite3.Error:
+            if not self._lenient:
+                raise
+            return [] if len(ids) == 1 else [row for each in ids for row in self._readable(query, [each])]
 
     def _match(self, sought: Sequence[Sought]) -> str:
         return " OR ".join(f'"{self._number}_{each.term}"{" *" if each.prefix else ""}' for each in sought)
@@ -280,17 +315,22 @@ class Held:
     def _hits(self, shares: Mapping[int, float], sought: Sequence[Sought]) -> Iterator[Hit]:
         """The entries of `shares` in its order, each with the words of the query that its fields hold."""
         fields = ", ".join(f"' ' || t.{name} || ' ' in_{name}" for name in _INDEXED)
-        found = self._connection.execute(
-            f"SELECT {_COLUMNS}, {fields} FROM entries e JOIN terms t ON t.rowid = e.id "
-            f"WHERE e.id IN ({', '.join('?' * len(shares))})",
-            tuple(shares),
+        found = self._readable(
+            f"SELECT {_COLUMNS}, {fields} FROM entries e JOIN terms t ON t.rowid = e.id WHERE e.id {_AMONG}",
+            list(shares),
         )
         terms = [(f" {self._number}_{each.term}{'' if each.prefix else ' '}", each.word) for each in sought]
         by_id = {row["id"]: row for row in found}
         for entry_id, share in shares.items():
-            row = by_id[entry_id]
+            if (row := by_id.get(entry_id)) is None:
+                continue  # it is damaged
             matched = {name: tuple(word for term, word in terms if term in row[f"in_{name}"]) for name in _INDEXED}
-            yield Hit(_entry(row), share, {name: words for name, words in matched.items() if words}, self._scope)
+            yield Hit(
+                _entry(row, self._lenient),
+                share,
+                {name: words for name, words in matched.items() if words},
+                self._scope,
+            )
 
 
 def commit(
@@ -322,6 +362,7 @@ def operations(
     connection: sqlite3.Connection, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
 ) -> list[tuple[Scope, Operation]]:
     """A page of what was done, newest first."""
+    lenient = schema.is_lenient(connection)
     chosen = scope or Scope("notes")
     of_caller = "".join(f" AND json_extract(o.caller, '$.{name}') = :{name}" for name in caller)
     rows = connection.execute(
@@ -339,11 +380,11 @@ def operations(
                 op,
                 by,
                 at_ms,
-                orjson.loads(caller),
-                tuple(orjson.loads(entries)),
+                _json(caller, {}, lenient),
+                tuple(_json(entries, [], lenient)),
                 error,
                 took_ms,
-                orjson.loads(detail),
+                _json(detail, {}, lenient),
                 seq,
             ),
         )
@@ -424,7 +465,7 @@ def _condition(where: Filter) -> tuple[str, list[Any]]:
         (where.reasons, f"e.reason {_AMONG}", _text(where.reasons)),
         (
             where.tags,
-            f"EXISTS(SELECT 1 FROM json_each(e.tags) tag WHERE fold(tag.value) {_AMONG})",
+            f"EXISTS(SELECT 1 FROM json_each({_TAGS}) tag WHERE fold(tag.value) {_AMONG})",
             _text(list(map(index_form, where.tags))),
         ),
         (where.agent_id is not None, "e.agent_id = ?", where.agent_id),
@@ -440,10 +481,21 @@ def _condition(where: Filter) -> tuple[str, list[Any]]:
     return " AND ".join(["TRUE", *(sql for sql, _ in chosen)]), [value for _, values in chosen for value in values]
 
 
-def _entry(row: sqlite3.Row) -> Entry:
+def _entry(row: sqlite3.Row, lenient: bool = False) -> Entry:
     values = {name: row[name] for name in FIELDS}
-    values |= {name: tuple(orjson.loads(values[name])) for name in LISTS}
-    return Entry(**values | {"metadata": orjson.loads(values["metadata"])})
+    values |= {name: tuple(_json(values[name], [], lenient)) for name in LISTS}
+    return Entry(**values | {"metadata": _json(values["metadata"], {}, lenient)})
+
+
+def _json(text: str, damaged: Any, lenient: bool) -> Any:
+    """A value that was stored as JSON; `damaged` where it cannot be read. Raises sqlite3.DatabaseError: it cannot be
+    read, and `lenient` is not set."""
+    try:
+        return orjson.loads(text)
+    except ValueError as error:
+        if lenient:
+            return damaged
+        raise schema.damaged(f"a value is not JSON: {error}") from error
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +19,8 @@ VERSION = 1
 APPLICATION = 0x6D737276
 """`msrv`, which tells this file from other databases."""
 LEAST_SQLITE = (3, 34)
+_SECOND_LOOK_SECONDS = 0.05
+"""Another process may shorten the file between two looks, when it puts the database in order."""
 
 TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
 """Of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of its scope:
@@ -139,10 +142,75 @@ def check(connection: sqlite3.Connection, place: Path) -> None:
         raise StorageError(f"{place} is not a usable copy of knowledge ({found}); nothing was changed.", place)
 
 
+def refuse_cut(place: Path) -> None:
+    """Refuse a file that is shorter than its database: SQLite takes what is missing for empty pages if there is a log,
+    and makes such pages when it closes. So this reads the files alone.
+
+    Raises:
+        sqlite3.DatabaseError: pages are in neither the file nor its log.
+    """
+    if _missing(place):
+        time.sleep(_SECOND_LOOK_SECONDS)
+        if missing := _missing(place):
+            raise damaged(f"{missing} pages are missing at its end")
+
+
+def _missing(place: Path) -> int:
+    """How many pages are missing (https://www.sqlite.org/fileformat2.html, "The Database Header" and "WAL File
+    Format")."""
+    pages, logged = _logged(Path(f"{place}-wal"))  # before the file: what leaves the log is in the file then
+    with place.open("rb") as file:
+        header, size = file.read(100), place.stat().st_size
+    page_size = int.from_bytes(header[16:18], "big")
+    page_size = 65_536 if page_size == 1 else page_size
+    if not pages and header[24:28] == header[92:96]:
+        pages = int.from_bytes(header[28:32], "big")
+    if not header.startswith(b"SQLite format 3") or pages * page_size <= size:
+        return 0
+    return sum(page not in logged for page in range(size // page_size + 1, pages + 1))
+
+
+def _logged(log: Path) -> tuple[int, set[int]]:
+    """How many pages the database has after the last commit of a write-ahead log, and which of them the log has."""
+    pages, logged = 0, set[int]()
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as file:
+        header = file.read(32)
+        while len(frame := file.read(24)) == 24 and frame[8:16] == header[16:24]:
+            logged.add(int.from_bytes(frame[:4], "big"))
+            pages = int.from_bytes(frame[4:8], "big") or pages
+            file.seek(int.from_bytes(header[8:12], "big"), 1)
+    return pages, logged
+
+
+def damaged(said: str) -> sqlite3.DatabaseError:
+    """The error of a file that SQLite reads, and that is damaged all the same."""
+    error = sqlite3.DatabaseError(said)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file is damaged, or is not a database."""
     code = getattr(error, "sqlite_errorcode", None) or 0
-    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_no_text(error)
+
+
+def _is_no_text(error: sqlite3.Error) -> bool:
+    return str(error).startswith("Could not decode to UTF-8")
+
+
+def read_leniently(connection: sqlite3.Connection) -> None:
+    """From now on texts that are not UTF-8 are read with U+FFFD in place of what is not."""
+    connection.text_factory = _lenient
+
+
+def is_lenient(connection: sqlite3.Connection) -> bool:
+    """Whether damaged entries are shown as far as they can be read, and left out where they cannot."""
+    return connection.text_factory is _lenient
+
+
+def _lenient(raw: bytes) -> str:
+    return raw.decode(errors="replace")
 
 
 def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
@@ -151,7 +219,7 @@ def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
         said = f"The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it anew."
         return StorageError(said, place)
-    match code & 0xFF:
+    match sqlite3.SQLITE_CORRUPT if _is_no_text(error) else code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return LockTimeout(f"Another process holds {place} for too long; nothing was changed, try again.", place)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:

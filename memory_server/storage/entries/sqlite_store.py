@@ -34,6 +34,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 _TOUCH_SECONDS = 1.0
 """How long noting a use waits for other writers: a search must not wait for it."""
+CHECKED_BYTES = 64 * 1024**2
+"""A file of up to this size is examined before a process first writes to it: 0.3 s. A larger one only by `doctor`."""
 _WAITED_SECONDS = 0.05
 """A write that begins later than this counts as one that waited, in the figures."""
 
@@ -61,6 +63,8 @@ class SqliteStore:
         self._readers = self._writer if self.place is None else ThreadPoolExecutor(2, "entries-read")
         self._threads = threading.local()
         self._opened: list[sqlite3.Connection] = []
+        self._checked: sqlite3.Connection | None = None
+        self._damaged = False
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         if not self.read_only and self.place is not None and not self.place.exists():
@@ -224,7 +228,35 @@ class SqliteStore:
         return replace(operation, at_ms=operation.at_ms or self.clock())
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._run(self._readers, lambda: read(self._connection("read")))
+        """What `read` gives. Where the file is damaged, it reads once more, and gets what can be read."""
+
+        def run() -> T:
+            connection = self._connection("read")
+            try:
+                return read(connection)
+            except sqlite3.Error as error:
+                index_only = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
+                if schema.is_lenient(connection) or index_only or not schema.is_damage(error):
+                    raise
+                schema.read_leniently(connection)
+                done = read(connection)
+                self._damaged = True
+                log.warning("only a part can be read: %s", schema.trouble(error, self.place))
+                return done
+
+        return await self._run(self._readers, run)
+
+    def _refuse_damaged(self, connection: sqlite3.Connection) -> None:
+        """Refuse to write to a damaged file: where damage was met, and before the first write to one that is not
+        large. Raises sqlite3.DatabaseError."""
+        if self.place is None or (connection is self._checked and not self._damaged):
+            return
+        if self._damaged or self.place.stat().st_size <= CHECKED_BYTES:
+            found = examination.damage(connection)
+            self._damaged = bool(found)
+            if found:
+                raise schema.damaged(found)
+        self._checked = connection
 
     async def _write(self, write: Callable[[sqlite3.Connection], T], wait_seconds: float | None = None) -> T:
         """`write` in a transaction that nobody else writes in."""
@@ -233,6 +265,7 @@ class SqliteStore:
             connection = self._connection("write")
             wait_ms = round((self.wait_seconds if wait_seconds is None else wait_seconds) * 1000)
             connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
+            self._refuse_damaged(connection)
             began = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
             waited = time.perf_counter() - began > _WAITED_SECONDS
@@ -274,6 +307,8 @@ class SqliteStore:
         return known
 
     def _open(self, role: str, place: Path | None) -> sqlite3.Connection:
+        if place is not None:
+            schema.refuse_cut(place)
         if place is None or role == "write":
             return self._made(place)
         modes = ("ro", "immutable") if self.read_only else ("rw", "ro", "immutable")

@@ -44,7 +44,7 @@ Text = Annotated[str, AfterValidator(without_surrogates)]
 
 
 class MessageArgument(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     role: Literal["user", "assistant", "system"]
     content: Annotated[str, AfterValidator(_content)]
@@ -59,7 +59,7 @@ def _role_weight(value: float) -> float:
 
 
 class RoleWeights(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     user: Annotated[float, AfterValidator(_role_weight)] | None = None
     assistant: Annotated[float, AfterValidator(_role_weight)] | None = None

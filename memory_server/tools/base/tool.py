@@ -40,13 +40,15 @@ _WANTED = {
     "model": "an object",
     "float": "a number",
     "int": "a whole number",
+    "bool": "true or false",
 }
 
 
 class Arguments(BaseModel):
-    """Base of all arguments: an unknown name is an error, because a misspelt name must not be ignored."""
+    """Base of all arguments: an unknown name is an error, because a misspelt name must not be ignored. Types are
+    strict: `"yes"` and 1 are not true, and true is not 1, because `confirm` and an id must be meant."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 Function = Callable[..., Awaitable[Result]]
@@ -140,7 +142,7 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
         try:
             checked = tool.arguments.model_validate(dict(arguments))
         except ValidationError as error:
-            raise ToolFailed(_complaint(tool, error)) from error
+            raise ToolFailed(complaint(tool, error)) from error
         try:
             result = await tool.function(context, **vars(checked))
         except MemoryServerError as error:
@@ -163,7 +165,7 @@ def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) ->
     return Answer(shown_fields, f"{result}\n{left_out}" if left_out else str(result))
 
 
-def _complaint(tool: Tool, error: ValidationError) -> str:
+def complaint(tool: Tool, error: ValidationError) -> str:
     """The first thing wrong with the arguments, in a sentence that says what to write instead."""
     problems = error.errors(include_url=False)
     # A misspelt name makes another one missing; report the misspelling.
@@ -186,8 +188,7 @@ def _complaint(tool: Tool, error: ValidationError) -> str:
             limit = f"{problem['ctx']['max_length']:,}"
             unit = "characters" if isinstance(problem["input"], str) else "items"
             return f"`{place}` is too long; shorten it or split it to at most {limit} {unit}."
-        case "list_type" | "string_type" | "dict_type" | "model_type" | "float_type" | "float_parsing" | "int_type":
-            wanted = _WANTED[problem["type"].partition("_")[0]]
+        case kind if (wanted := _WANTED.get(kind.removesuffix("_type"))) and kind.endswith("_type"):
             return f"`{place}` must be {wanted}, not {_shown(problem['input'])}."
         case "literal_error":
             return f"`{place}` must be {problem['ctx']['expected']}, not {_shown(problem['input'])}."
