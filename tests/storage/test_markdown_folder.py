@@ -229,10 +229,12 @@ async def test_killed_between_copy_and_removal_nothing_is_lost(folder: MarkdownF
 
 
 async def test_what_a_killed_writer_left_is_removed(folder: MarkdownFolder) -> None:
-    by_hand(folder.place / "k.md.next", "half", age_seconds=100)
-    by_hand(folder.place / "new.md.next", "half")
+    old, new = f".k.md.{'0' * 16}.next", f".new.md.{'1' * 16}.next"
+    by_hand(folder.place / old, "half", age_seconds=100)
+    by_hand(folder.place / new, "half")
+    by_hand(folder.place / "mine.md.next", "of somebody", age_seconds=100)
     await commit(folder, entry("other"))
-    assert files(folder) == ["new.md.next", "other.md"]
+    assert files(folder) == [new, "mine.md.next", "other.md"]
     assert await keys(folder) == ["other"]
 
 
