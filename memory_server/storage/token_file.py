@@ -71,8 +71,9 @@ class TokenFile:
 
     def _look(self) -> None:
         try:
-            status = self.path.stat()
-            seen: object = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
+            status, folder = self.path.stat(), self.path.parent.stat()
+            rights = (status.st_mode, status.st_uid, folder.st_mode, folder.st_uid)
+            seen: object = (status.st_mtime_ns, status.st_size, status.st_ino, *rights)
         except OSError:
             seen = "missing"
         if seen != self._seen:

@@ -15,7 +15,7 @@ import stat
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
@@ -229,12 +229,10 @@ class MarkdownFolder:
             for name, found in self._listed(prefix):
                 self._refuse_closed()
                 seen = (found.st_size, found.st_mtime_ns, found.st_ino)
-                known, why = self._files.get(name), foreign(found, owners)
-                if why is None and found.st_size > MAX_FILE_BYTES:
-                    why = f"has more than {MAX_FILE_BYTES:,} bytes"
-                room -= 0 if why else max(found.st_size, _LEAST_BYTES)
-                if why is not None or room < 0:
-                    files[name] = _File(seen, False, None, f"it {why}" if why else _LEFT_OUT)
+                known, trouble = self._files.get(name), _unusable(found, owners)
+                room -= 0 if trouble else max(found.st_size, _LEAST_BYTES)
+                if trouble is not None or room < 0:
+                    files[name] = _File(seen, False, None, trouble or _LEFT_OUT)
                 elif known is not None and known.settled and known.seen == seen:
                     files[name] = known
                 else:
@@ -396,6 +394,13 @@ class MarkdownFolder:
             raise StorageUnwritable(f"{folder} cannot be written: {folders.advice_on(error)}.", folder) from error
         self.meter.count("layers", "waits", waited)
         return lock
+
+
+def _unusable(found: os.stat_result, owners: Collection[int] | None) -> str | None:
+    """Why a file is not read; None: it is."""
+    if (reason := foreign(found, owners)) is not None:
+        return f"it {reason}"
+    return f"it has more than {MAX_FILE_BYTES:,} bytes" if found.st_size > MAX_FILE_BYTES else None
 
 
 def _name(entry: Entry, stem: str) -> str:
