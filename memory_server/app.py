@@ -36,6 +36,7 @@ from memory_server.recall.parameters import (
 )
 from memory_server.recall.words import Wording
 from memory_server.storage.home import Home, StoreParameters, open_home
+from memory_server.storage.projects import has_git, is_ours, nearest
 from memory_server.trigger_runner import SandboxRunner, examine_sandbox
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
@@ -230,27 +231,33 @@ class App:
 
         given = self.settings.layers
         folders: dict[LayerName, Path] = {}
+        project: Path | None = None
         if self._apart:
             folders = {"global": self.home.layers / "global", "project": self.home.layers / "project"}
         else:
             with suppress(RuntimeError):  # this user has no home folder
                 folders["global"] = Path.home() / given.folder / "memory"
-            if (project := given.project_dir or self._project_folder(folders.get("global"))) is not None:
+            named = None if given.project_dir is None else given.project_dir.absolute()
+            if (project := named or self._project_folder(folders.get("global"))) is not None:
                 folders["project"] = project / given.folder / (given.session_id or "") / "memory"
         return extended(
             LayerOptions,
             given,
-            folders={name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
+            folders={
+                name: partial(self.home.layer, place, self.settings.zone, project if name == "project" else None)
+                for name, place in folders.items()
+            },
             tidy=self.settings.names_toolset("layers"),
             least_share=self.settings.knowledge.least_share,
         )
 
     def _project_folder(self, everywhere: Path | None) -> Path | None:
-        """The nearest folder upwards with `.git`, or with a folder of layers that is not the one of all projects."""
+        """The nearest folder upwards with `.git`, or with a folder of layers that is not the one of all projects; of
+        this user."""
         name = self.settings.layers.folder
-        return _nearest(
+        return nearest(
             self._folder,
-            lambda each: (each / ".git").exists() or ((each / name).is_dir() and each / name / "memory" != everywhere),
+            lambda each: has_git(each) or (each / name / "memory" != everywhere and is_ours(each / name)),
         )
 
     @property
@@ -473,18 +480,9 @@ def enrichment(settings: Settings) -> Enrichment:
 
 def project_here(folder: Path | None = None) -> str | None:
     """The name of the project that `folder` (by default the working directory) is in: of the nearest folder upwards
-    with `.git`; None: it is in none."""
-    found = _nearest(folder, lambda each: (each / ".git").exists())
+    with `.git` of this user; None: it is in none."""
+    found = nearest(folder, has_git)
     return None if found is None else found.name
-
-
-def _nearest(folder: Path | None, fits: Callable[[Path], bool]) -> Path | None:
-    """`folder` (by default the working directory), or the nearest folder above it, that fits."""
-    try:
-        place = (folder or Path()).absolute()
-        return next(filter(fits, (place, *place.parents)), None)
-    except OSError:
-        return None  # the working directory was removed, or may not be read
 
 
 def _clock(settings: Settings) -> Callable[[], int]:

@@ -15,6 +15,7 @@ from memory_server.cli.terminal import complain, reading
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
+from memory_server.storage.projects import is_ours
 
 NAME = ".memory-server.toml"
 MOST_BYTES = 10_000
@@ -37,8 +38,19 @@ def project_at(folder: str | Path | None = None) -> ProjectFile | None:
         start = Path(folder or ".").absolute()
     except OSError:
         return None  # the working directory was removed
-    found = (path for place in (start, *start.parents) if _is_plain_file(path := place / NAME))
+    found = (path for place in (start, *start.parents) if _is_plain_file(path := place / NAME) and _counts(path))
     return next(map(read, found), None)
+
+
+def _counts(path: Path) -> bool:
+    """Whether the file is this user's or root's: anybody may put one into /tmp. Raises InvalidInput if it is a link
+    elsewhere than in the home folder, where this user made it."""
+    if not is_ours(path):
+        complain(f"{path} is not used, because it, or its folder, belongs to another user")
+        return False
+    if path.is_symlink() and path.parent != Path.home():
+        raise InvalidInput(f"{path} is a link, which may come with a repository; {_WANTED}.")
+    return True
 
 
 def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,9 +20,13 @@ from memory_server.knowledge.policies import Options, expired, over_limit, takin
 from memory_server.knowledge.ports import Committed, Embeddings, Entries, EntryStore, Held, Models
 from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.sessions import SessionOptions, Sessions
-from memory_server.knowledge.unasked import lines_of, meant, question_of
+from memory_server.knowledge.unasked import Unasked, lines_of, meant, question_of
 from memory_server.recall.parameters import DAY_MS
+from memory_server.recall.passages import one_line
 
+log = logging.getLogger(__name__)
+LAYERS_SECONDS = 2.0
+"""For entries of layers that nobody asked for: a hook has 5 seconds, which other memories need too."""
 _REPLACED = "replaced"
 """In the detail of an operation: the copy of the store as it was before."""
 
@@ -65,10 +70,18 @@ class Knowledge:
         `toolsets` names which of the two may come. Counts nothing."""
         if not (question := question_of(without_surrogates(text))):
             return ""
-        found = [*(await self.notes.recall(question, reinforce=False)).hits] if "notes" in toolsets else []
-        for layer in self.layers.known if "layers" in toolsets else ():
-            found += (await layer.retrieve(question, reinforce=False)).hits
-        return lines_of(meant(sorted(found, key=lambda each: -each.score)), max_chars)
+        notes = (await self.notes.recall(question, reinforce=False)).hits if "notes" in toolsets else ()
+        found = [Unasked(each, f"note “{one_line(each.entry.title)}”") for each in notes]
+        try:
+            async with asyncio.timeout(LAYERS_SECONDS):
+                for layer in self.layers.known if "layers" in toolsets else ():
+                    theirs = layer.folder.project is not None
+                    hits = await layer.unasked(question)
+                    found += [Unasked(each, one_line(layer.file_of(each.entry)), theirs) for each in hits]
+        except (TimeoutError, StorageError) as error:
+            # A repository must not keep away what is this user's own.
+            log.warning("entries of layers could not be recalled: %s", error or f"it took {LAYERS_SECONDS:g} s")
+        return lines_of(meant(found), max_chars)
 
     async def undo(self, change: str, *, by: str = "api") -> Committed[None]:
         """Take a change such as `k42` back; its entries are as they are now.

@@ -8,10 +8,11 @@ import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.model import without_surrogates
+from memory_server.core.model import NOTHING, without_surrogates
 from memory_server.core.phrases import shown
 from memory_server.core.times import iso_or_none
 from memory_server.knowledge.entry import (
@@ -19,6 +20,7 @@ from memory_server.knowledge.entry import (
     Change,
     Entry,
     Filter,
+    Hit,
     Hits,
     Operation,
     Purge,
@@ -37,6 +39,8 @@ from memory_server.recall.parameters import DAY_MS
 log = logging.getLogger(__name__)
 LayerName = Literal["project", "global"]
 LAYER = Scope("layers")
+_MOST_UNASKED = 50
+"""Entries that are looked at: what nobody used must not crowd out the others."""
 _TOOLS = {
     "save": "save_to_{}memory",
     "retrieve": "retrieve_from_{}memory",
@@ -113,17 +117,33 @@ class Layer:
     async def retrieve(
         self, query: str, *, tags: Sequence[str] = (), limit: int = 10, archive: bool = False, reinforce: bool = True
     ) -> Hits:
-        """The entries that hold words of the query, best first, and how many there are; what comes from the layer is
-        used now, unless `reinforce` is False. Raises InvalidInput: the query is empty."""
+        """The entries that hold words of the query, best first, then those that hold it as a part of a word, and how
+        many there are; what comes from the layer is used now, unless `reinforce` is False. Raises InvalidInput: the
+        query is empty."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput(f"The query is empty; give words, or list all entries with {self._tool('list')}.")
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         asked = Query(query, where, limit, self.options.least_share)
-        found = await self.folder.look(LAYER, lambda held: held.search(asked))
+        found = await self.folder.look(LAYER, lambda held: _with_parts(held.search(asked), held, asked))
         if reinforce and not archive:
             await self._note([hit.entry.key or "" for hit in found.hits])
         return replace(found, hits=tuple(by_relevance(found.hits)))
+
+    async def unasked(self, question: str) -> list[Hit]:
+        """The entries that may come to a conversation without a request, best first. Of a project, whose entries come
+        with its repository, only those that this user saved, found or read once on this machine. Counts nothing."""
+        hits = (await self.retrieve(question, limit=_MOST_UNASKED, reinforce=False)).hits
+        if self.folder.project is None:
+            return list(hits)
+        used = await self.uses.uses(self._place)
+        return [each for each in hits if each.entry.key in used]
+
+    def file_of(self, entry: Entry) -> str:
+        """The file of an entry with its layer, such as `project file .multi-agent-mcp/memory/pool.md`."""
+        place, project = self.folder.place, self.folder.project
+        shown = Path(*place.parts[-2:]) if project is None else place.relative_to(project)
+        return f"{self.name} file {(shown / entry.ref).as_posix()}"
 
     async def get(self, key: str) -> Entry:
         """The entry of a key, which is used now. Raises MemoryNotFound: no such key; the message names close keys,
@@ -289,6 +309,17 @@ class Layers:
         """Release the folders; idempotent."""
         for layer in self._made.values():
             await layer.folder.aclose()
+
+
+def _with_parts(found: Hits, held: Held, query: Query) -> Hits:
+    """What was found by words, and where there is room, what holds the query as it is."""
+    if not found.hits or len(found.hits) >= query.limit:
+        return found
+    there = {hit.entry.id for hit in found.hits}
+    parts = held.entries(replace(query.where, text=query.text), limit=query.limit)
+    more = [Hit(entry, query.least_share, NOTHING, LAYER) for entry in parts if entry.id not in there]
+    hits = (*found.hits, *more[: query.limit - len(there)])
+    return replace(found, hits=hits, total=found.total + len(more))
 
 
 def _usable_key(key: str) -> str:

@@ -41,9 +41,10 @@ def to_keep(content: str) -> str:
 
 
 def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PATTERNS) -> Role:
-    """The lower one of the server's role and that of `caller`, by the first pattern that fits; unknown names have the
-    server's. No authentication: a name that a caller gives can only take away."""
-    claimed = next((role for pattern, role in patterns.items() if fnmatchcase(caller or "", pattern)), server)
+    """The lower one of the server's role and that of `caller`, by the first pattern that fits, in upper or lower case;
+    unknown names have the server's. No authentication: a name that a caller gives can only take away."""
+    name = (caller or "").strip().casefold()
+    claimed = next((role for pattern, role in patterns.items() if fnmatchcase(name, pattern.casefold())), server)
     return max(server, claimed, key=ROLES.index)
 
 

@@ -203,6 +203,11 @@ class EntryFolder(Entries, Protocol):
         ...
 
     @property
+    def project(self) -> Path | None:
+        """The folder above `place` that may come from others, with its repository; None: `place` is the user's own."""
+        ...
+
+    @property
     def archive(self) -> Path:
         """The folder of the archived ones."""
         ...

@@ -96,8 +96,9 @@ class Home:
             meter=self._meter,
         )
 
-    def layer(self, folder: Path, zone: tzinfo | None) -> EntryFolder:
-        """Entries as Markdown files in `folder`, which is not part of the home. Touches no disk."""
+    def layer(self, folder: Path, zone: tzinfo | None, project: Path | None = None) -> EntryFolder:
+        """Entries as Markdown files in `folder`, which is not part of the home, but may be in `project`. Touches no
+        disk."""
         from platformdirs import user_cache_path
 
         from memory_server.storage.entries.markdown_folder import MarkdownFolder
@@ -106,6 +107,7 @@ class Home:
         return MarkdownFolder(
             folder,
             locks=user_cache_path("memory-server", appauthor=False) / "locks",
+            project=project,
             zone=zone,
             wait_seconds=given.wait_seconds,
             read_only=given.read_only,

@@ -32,6 +32,7 @@ MOST_DAYS = 1_000_000
 """A date must have a year of four digits."""
 WAIT_SECONDS, _PAUSE_SECONDS = 5.0, 0.02
 """For another process that changes the file."""
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,9 @@ class TokenFile:
 
     def _look(self) -> None:
         try:
-            status = self.path.stat()
-            seen: object = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
+            status, folder = self.path.stat(), self.path.parent.stat()
+            rights = (status.st_mode, status.st_uid, folder.st_mode, folder.st_uid)
+            seen: object = (status.st_mtime_ns, status.st_size, status.st_ino, *rights)
         except OSError:
             seen = "missing"
         if seen != self._seen:
@@ -83,14 +85,27 @@ class TokenFile:
 
     def tokens(self) -> list[Token]:
         """All tokens, in the order in which they were added. A line that is not usable is logged and lets nobody in.
-        Raises InvalidInput: the file cannot be read, or others may write it."""
+        Raises InvalidInput: the file cannot be read, or others may write or replace it."""
         return [token for _, token in self._lines() if token is not None]
+
+    def _of_others(self) -> str | None:
+        """How others can give themselves tokens, and what to do; None: they cannot, or Windows keeps no such rights."""
+        if os.name == "nt":
+            return None
+        file, folder, own = self.path.stat(), self.path.parent.stat(), {os.geteuid(), 0}
+        if file.st_mode & _WRITABLE:
+            return f"Others may write {self.path}; run `chmod 600` on it."
+        if not {file.st_uid, self.path.lstat().st_uid} <= own:
+            return f"{self.path} belongs to another user; run `chown` on it, or choose another file."
+        if folder.st_uid not in own or (folder.st_mode & _WRITABLE and not folder.st_mode & stat.S_ISVTX):
+            return f"Others may replace {self.path}; run `chmod go-w` on its folder, which must be yours or root's."
+        return None
 
     def _lines(self) -> list[tuple[bytes, Token | None]]:
         """All lines as they are, each with its token."""
         try:
-            if os.name != "nt" and stat.S_IMODE(self.path.stat().st_mode) & 0o022:
-                raise InvalidInput(f"Others may write {self.path}; run `chmod 600` on it.")
+            if (trouble := self._of_others()) is not None:
+                raise InvalidInput(trouble)
             lines = folders.read_file(self.path).splitlines(keepends=True)
         except OSError as error:
             raise InvalidInput(f"The tokens in {self.path} cannot be read: {error.strerror or error}.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 import time
@@ -175,13 +176,15 @@ def new(options: argparse.Namespace) -> int:
     named = json.dumps(path.name, ensure_ascii=False)
     head = f"trigger_file: {named}\ntz: UTC  # write the time zone of your server here\ncases:\n"
     files = {path: source, fixture: f"# When {named} fires and when it stays quiet.\n{head}{cases}"}
-    if not options.force and (taken := [one for one in files if one.exists()]):
+    if not options.force and (taken := [one for one in files if os.path.lexists(one)]):
         raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist; make it first")
     for one, text in files.items():
         try:
-            one.write_text(text, "utf-8", newline="\n")
+            one.unlink(missing_ok=True)
+            with one.open("x", encoding="utf-8", newline="\n") as file:  # a link is replaced, never followed
+                file.write(text)
         except OSError as error:
             raise UsageError(f"{one} cannot be written: {error.strerror}") from error
     terminal = Terminal(sys.stdout)

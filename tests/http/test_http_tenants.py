@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from http_server import ERAS, MODERN, Asker, Server, give, in_process, listening, said, serving, take_back
 
-from memory_server.core.errors import LockTimeout
+from memory_server.core.errors import InvalidInput, LockTimeout
 from memory_server.storage import token_file
 from memory_server.storage.partition import folders
 from memory_server.storage.token_file import TokenFile
@@ -317,6 +317,26 @@ def test_tokens_are_kept_as_hashes_in_a_file_of_the_owner(folder: Path, tokens: 
     assert file.stat().st_mode & 0o777 == 0o600
     assert all(len(token) == 47 and token.startswith("mst_") for token in tokens.values())
     assert not any(token[4:] in file.read_text("utf-8") for token in tokens.values())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such rights")
+def test_a_file_of_tokens_that_others_can_replace_lets_nobody_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "etc"
+    place.mkdir(mode=0o700)
+    file = TokenFile(place / "tokens.jsonl")
+    token = file.add("a", None, [], None)
+    assert file.find(token) is not None
+    for mode, enters in ((0o777, False), (0o1777, True), (0o770, False), (0o755, True)):
+        place.chmod(mode)
+        file._looked = float("-inf")
+        assert (file.find(token) is not None) == enters, oct(mode)
+    if (me := os.geteuid()) == 0:
+        os.chown(file.path, 65534, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+    with pytest.raises(InvalidInput, match="belongs to another user"):
+        file.tokens()
 
 
 DAYS = {"nan": "nan", "inf": "inf", "1e12": "1e+12", "-1": "-1", "0": "0"}

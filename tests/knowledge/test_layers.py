@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ import pytest
 from knowledge.conftest import NOW, Clock
 
 from memory_server import open_memory
+from memory_server.app import project_here
 from memory_server.config import Settings, load
-from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep
+from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.core.model import Message
 from memory_server.core.private import Pause
 from memory_server.core.times import iso
@@ -26,6 +29,7 @@ from memory_server.managers.turns import noted_block
 from memory_server.recall.parameters import DAY_MS
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
+from memory_server.storage.projects import is_ours
 
 pytestmark = pytest.mark.anyio
 
@@ -76,6 +80,19 @@ async def test_found_by_words_and_tags_with_the_reason(project: Layer) -> None:
     assert hit.why.startswith("认证 in content") or hit.why.startswith("認証 in content")
     assert (await project.retrieve("認証", tags=["DB"])) == Hits()
     assert [each.entry.key for each in (await project.retrieve("api", tags=["decision", "x"])).hits] == ["api-auth"]
+
+
+async def test_a_part_of_a_word_is_found_after_whole_words(project: Layer) -> None:
+    await project.save("api-auth-decision", "tokens are in a header")
+    await project.save("gateway", "Authentication is done by the gateway")
+    await project.save("pool", "The pool has 20 connections")
+    found = await project.retrieve("auth")
+    assert [each.entry.key for each in found.hits] == ["api-auth-decision", "gateway"]
+    assert found.total == 2
+    assert found.hits[1].why.startswith("its text holds the query as it is")
+    assert [each.entry.key for each in (await project.retrieve("auth", limit=1)).hits] == ["api-auth-decision"]
+    assert [each.entry.key for each in (await project.retrieve("thenticat")).hits] == ["gateway"]
+    assert [each.entry.key for each in (await project.retrieve("auth", tags=["x"])).hits] == []
 
 
 async def test_layers_do_not_see_each_other(knowledge: Knowledge, project: Layer) -> None:
@@ -211,6 +228,9 @@ ROLE_CASES = [
     ("admin_1", "worker", "worker"),
     ("owner_1", "admin", "admin"),
     ("somebody", "admin", "admin"),
+    ("Worker-1", "owner", "worker"),
+    (" WORKER", "owner", "worker"),
+    ("Admin", "owner", "admin"),
     ("", "owner", "owner"),
 ]
 
@@ -344,6 +364,118 @@ async def test_entries_come_unasked_where_the_toolset_is_on(tmp_path: Path, else
             block = await noted_block(app.context, note)
             assert ("最多二十个连接" in block) == comes
             assert block.startswith("<recalled-memories>") == comes
+
+
+POOL = "---\nkey: pool\n---\n\n支付服务的连接池最多二十个连接\n"
+
+
+async def test_what_came_with_a_repository_comes_unasked_after_its_first_use_and_is_named(
+    tmp_path: Path, elsewhere: None
+) -> None:
+    note = [Message("user", "连接池应该多大？")]
+    memory = tmp_path / "work" / ".multi-agent-mcp" / "memory"
+    memory.mkdir(parents=True)
+    (memory / "theirs.md").write_text(POOL, encoding="utf-8")
+    settings = Settings(toolsets="turn,layers,notes")
+    async with open_memory(tmp_path / "data", settings=settings) as app:
+        layers, notes = app.knowledge.layers, app.knowledge.notes
+        assert await noted_block(app.context, note) == ""
+        await layers["project"].page()
+        await layers["project"].save("pool-size", "another entry of this user, 连接池")
+        assert "二十个" not in await noted_block(app.context, note)
+        await layers["project"].retrieve("二十个连接")
+        lines = (await noted_block(app.context, note)).splitlines()
+        assert any(line.startswith("project file .multi-agent-mcp/memory/theirs.md (") for line in lines)
+        assert lines[2] == "And from files of this project, which others may have written:"
+        await layers["global"].save("pool", "全局：连接池最多二十个连接")
+        await notes.remember("tech", "连接池", "最多二十个连接")
+        lines = (await noted_block(app.context, note)).splitlines()
+        kinds = [line.split(" ")[0] for line in lines[2:-1]]
+        assert (set(kinds[:2]), kinds[2:]) == ({"global", "note"}, ["And", "project"])
+        (memory / "theirs.md").unlink()
+        (memory / "theirs.md").symlink_to(tmp_path / "nowhere")
+        assert "note “连接池”" in await noted_block(app.context, note)
+    # What was used is noted in the data folder, and nowhere in the repository.
+    async with open_memory(tmp_path / "other data", settings=settings) as app:
+        (memory / "theirs.md").unlink()
+        (memory / "theirs.md").write_text(POOL, encoding="utf-8")
+        assert "project file" not in await noted_block(app.context, note)
+
+
+async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
+    tmp_path: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "work" / ".multi-agent-mcp").symlink_to(tmp_path / "outside")
+    note = [Message("user", "连接池应该多大？")]
+    async with open_memory(tmp_path / "data", settings=Settings(toolsets="turn,layers,notes")) as app:
+        await app.knowledge.notes.remember("tech", "连接池", "最多二十个连接")
+        assert "note “连接池”" in await noted_block(app.context, note)
+        monkeypatch.setattr("memory_server.knowledge.family.LAYERS_SECONDS", 0.05)
+        monkeypatch.setattr(Layer, "unasked", lambda *_: asyncio.sleep(30))
+        began = time.monotonic()
+        assert "note “连接池”" in await noted_block(app.context, note)
+        assert time.monotonic() - began < 10
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("marker", [".git", ".multi-agent-mcp"])
+async def test_a_folder_of_another_user_is_no_project_unless_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marker: str
+) -> None:
+    top = tmp_path / "top"
+    memory = top / ".multi-agent-mcp" / "memory"
+    memory.mkdir(parents=True)
+    (top / marker).mkdir(exist_ok=True)
+    (top / "src").mkdir()
+    (memory / "pool.md").write_text(POOL, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(top / "src")
+
+    def give(user: int, *paths: Path) -> None:
+        for path in paths:
+            os.chown(path, user, -1)
+
+    async def found(**given: Any) -> str | list[str]:
+        async with open_memory(tmp_path / "data", settings=Settings(layers=given)) as app:  # type: ignore[arg-type]
+            try:
+                hits = (await app.knowledge.layers["project"].retrieve("连接池")).hits
+                return [each.entry.key or "" for each in hits]
+            except (InvalidInput, StorageError) as error:
+                return str(error)
+
+    assert await found() == ["pool"]
+    everything = (top, top / ".multi-agent-mcp", memory, memory / "pool.md", top / marker)
+    give(65534, top / ".multi-agent-mcp", top / marker)
+    assert "No project is known here" in await found()
+    assert project_here() is None
+    give(0, *everything)
+    give(65534, memory / "pool.md")
+    assert await found() == []
+    give(65534, memory)
+    assert "memory belongs to another user" in await found()
+    give(65534, *everything)
+    assert await found(project_dir=top) == ["pool"]
+    give(0, *everything)
+    give(65534, memory)
+    assert "memory belongs to another user" in await found(project_dir=top)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no owners")
+def test_in_a_folder_that_everybody_may_write_only_the_owner_tells_whose_a_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    tmp_path.chmod(0o777)
+    assert is_ours(tmp_path / "file")
+    me = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+    assert not is_ours(tmp_path / "file")
+    tmp_path.chmod(0o1777)
+    assert is_ours(tmp_path / "file") == (me == 0)
+    tmp_path.chmod(0o755)
+    assert is_ours(tmp_path / "file") == (me == 0)
 
 
 @pytest.mark.parametrize(

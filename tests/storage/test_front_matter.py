@@ -92,8 +92,16 @@ def test_a_file_without_front_matter_is_not_an_entry(data: bytes) -> None:
         (b"---\nkey: \xff\n---\n", "not UTF-8 at byte 9"),
         (b"---\nkey: k\n...\nb: c\n---\n", "not YAML"),
         (b"---\n? [a]\n: b\n---\n", "not YAML"),
-        (b"---\nkey: " + b"x" * 70_000 + b"\n---\n", "more than 65,536 bytes"),
-        (b"---\na: " + b"[" * 10_000 + b"\n---\n", "not YAML"),
+        (b"---\nkey: " + b"x" * 4_100 + b"\n---\n", "more than 4,096 bytes"),
+        (b"---\na: " + b"[" * 10_000 + b"\n---\n", "more than 4,096 bytes"),
+        (b"---\na: " + b"[" * 21 + b"]" * 21 + b"\n---\n", "more than 20 levels"),
+        (b"---\na: " + b"- " * 1_500 + b"x\n---\n", "not YAML"),
+        (b"---\na:\n  " + b"- " * 1_500 + b"x\n---\n", "more than 20 levels"),
+        (
+            b"<<<<<<< HEAD\n---\nkey: a\n---\n\nmine\n=======\n---\nkey: b\n---\n\ntheirs\n>>>>>>> x\n",
+            "conflict markers",
+        ),
+        (b"---\nkey: k\n<<<<<<< HEAD\ntags: [a]\n=======\ntags: [b]\n>>>>>>> x\n---\nbody\n", "conflict markers"),
     ],
 )
 def test_what_cannot_be_read_says_why(data: bytes, said: str) -> None:

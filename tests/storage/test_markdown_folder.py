@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -17,6 +18,7 @@ from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, S
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed
+from memory_server.storage.entries import markdown_folder
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.partition.folders import hashed_name, try_lock
 
@@ -229,11 +231,56 @@ async def test_killed_between_copy_and_removal_nothing_is_lost(folder: MarkdownF
 
 
 async def test_what_a_killed_writer_left_is_removed(folder: MarkdownFolder) -> None:
-    by_hand(folder.place / "k.md.next", "half", age_seconds=100)
-    by_hand(folder.place / "new.md.next", "half")
+    old, new = f".k.md.{'0' * 16}.next", f".new.md.{'1' * 16}.next"
+    by_hand(folder.place / old, "half", age_seconds=100)
+    by_hand(folder.place / new, "half")
+    by_hand(folder.place / "mine.md.next", "of somebody", age_seconds=100)
     await commit(folder, entry("other"))
-    assert files(folder) == ["new.md.next", "other.md"]
+    assert files(folder) == [new, "mine.md.next", "other.md"]
     assert await keys(folder) == ["other"]
+
+
+async def test_a_layer_has_bounds_on_its_bytes_and_names_what_is_left_out(
+    folder: MarkdownFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markdown_folder, "MAX_BYTES", 100_000)
+    for number in range(60):
+        by_hand(folder.place / f"small-{number}.md", f"---\nkey: s{number}\n---\nx\n", age_seconds=100 + number)
+    by_hand(folder.place / "large.md", "---\nkey: large\n---\n" + "x " * 30_000, age_seconds=90)
+    by_hand(folder.place / "archive" / "old.md", "---\nkey: old\n---\nx\n", age_seconds=500)
+    found = await keys(folder)
+    assert len(found) == 1 + 39 + 1  # a small file counts as 1,000 bytes, and the archive has as much room again
+    assert {"large", "s0", "s38", "old"} <= {*found}
+    (left_out,) = (await folder.unreadable()).items()
+    assert left_out[0] == "21 more files"
+    assert "newest files are read, up to" in left_out[1]
+    await commit(folder, entry("new"))
+    assert "new" in await keys(folder)
+    with pytest.raises(InvalidInput, match=r"small-59\.md cannot be read, because of a layer"):
+        await commit(folder, entry("small-59"))
+
+
+async def test_many_broken_files_are_counted(folder: MarkdownFolder) -> None:
+    for number in range(52):
+        by_hand(folder.place / f"{number:02}.md", "---\nkey: [\n---\n")
+    said = await folder.unreadable()
+    assert len(said) == 51
+    assert [*said.items()][-1] == ("2 more files", "they are broken too")
+
+
+async def test_tags_that_make_a_file_unreadable_are_refused(folder: MarkdownFolder) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"k\.md was not written, because its front matter has more than 4,096 bytes"
+    ):
+        await commit(folder, entry("k", tags=[f"tag {number}" for number in range(500)]))
+    assert files(folder) == []
+
+
+async def test_rights_of_an_entry_stay_but_not_that_everybody_may_write_it(folder: MarkdownFolder) -> None:
+    (made,) = (await commit(folder, entry("k"))).entries
+    (folder.place / "k.md").chmod(0o666)
+    await commit(folder, replace(made, body="other"))
+    assert (folder.place / "k.md").stat().st_mode & 0o777 == 0o664
 
 
 async def test_looking_makes_and_changes_nothing(folder: MarkdownFolder, tmp_path: Path) -> None:

@@ -96,12 +96,13 @@ def _plans(client: Client, machine: Machine, server: Server, project: Path | Non
     server, said = _for_others_too(server, place, project)
     file: ClientFile | None = None
     if hooks == "wanted" or (project is None and CLIENTS[client].hooks):
-        file = ClientFile.read(hooks_file(machine, project, client), edits.of_hooks(server, machine.system, client))
+        hooked = hooks_file(machine, project, client)
+        file = ClientFile.read(hooked, edits.of_hooks(server, machine.system, client), project)
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = file is not None and (hooks == "wanted" or file.has_it)
     server = replace(server, hooks=with_hooks)
     own = [] if project is not None else _own_commands(client, server)
-    files = [ClientFile.read(place, edits.of_server(server, client), *own)]
+    files = [ClientFile.read(place, edits.of_server(server, client), project, *own)]
     if file is not None and (with_hooks or (hooks == "taken out" and client == "claude-code")):
         files.append(file)
     return [one.take() for one in files] if hooks == "taken out" else [*(one.put() for one in files), *said]
@@ -125,15 +126,15 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
     flags = dict(server.flags)
     conversation = flags.pop("conversation", None)
     server = replace(server, flags=flags)
-    file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system))
+    file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system), project)
     has_server, has_hooks = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
     server = replace(server, hooks=hooks == "wanted" or file.has_it or has_hooks)
     place = servers_file("claude-code", machine, project)
     shared, said = _for_others_too(server, place, project)
-    listed = ClientFile.read(place, edits.of_server(shared, "claude-code"))
+    listed = ClientFile.read(place, edits.of_server(shared, "claude-code"), project)
     if hooks == "taken out":
         # Earlier versions put the hooks into the file that is committed.
-        former = ClientFile.read(file.path.with_name("settings.json"), file.edits)
+        former = ClientFile.read(file.path.with_name("settings.json"), file.edits, project)
         return [
             project_unnamed(project),
             *(one.take() for one in (listed, file, former) if one != former or one.has_it),

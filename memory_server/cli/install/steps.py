@@ -21,6 +21,7 @@ from memory_server.cli.project_file import NAME, read, text_of
 from memory_server.core.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.core.model import conversation_id_of
 from memory_server.storage.partition import folders
+from memory_server.storage.projects import is_ours, refuse_foreign
 
 BACKUP_SUFFIX = ".before-memory-server"
 CLIENT_SECONDS = 60.0
@@ -54,10 +55,17 @@ class ClientFile:
     remove: Sequence[str]
 
     @classmethod
-    def read(cls, path: object, edits: Edits, add: Sequence[str] = (), remove: Sequence[str] = ()) -> ClientFile:
-        """The file at `path`, which need not exist. Raises InvalidInput if it cannot be read."""
-        # A link stays a link: the file that it points to is edited.
-        place = Path(str(path)).resolve()
+    def read(
+        cls,
+        path: object,
+        edits: Edits,
+        project: Path | None = None,
+        add: Sequence[str] = (),
+        remove: Sequence[str] = (),
+    ) -> ClientFile:
+        """The file at `path`, in `project` or the user's, which need not exist. Raises InvalidInput if it cannot be
+        used."""
+        place = _place_of(Path(str(path)), project)
         data = bytes_of(place)
         mark = codecs.BOM_UTF8 if (data or b"").startswith(codecs.BOM_UTF8) else b""
         try:
@@ -114,7 +122,7 @@ class ClientFile:
             return Plan(f"{self.path} does not have the entry; nothing was changed.")
         if self.remove:
             return _run([self.remove], f"{self.path} was changed back.")
-        backup = bytes_of(self._backup)
+        backup = bytes_of(self._backup, links=False)
         before = None if backup is None else backup.decode("utf-8-sig", errors="replace")
         try:
             after = taken_back(self.text, before, self.edits)
@@ -151,13 +159,29 @@ class ClientFile:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             mode = stat.S_IMODE(self.path.stat().st_mode) if self.exists else None
-            folders.replace_file(path, self.mark + text.encode())
-            if mode is not None:
-                path.chmod(mode)
+            folders.replace_file(path, self.mark + text.encode(), mode)
         except OSError as error:
             raise StorageUnwritable(
                 f"{path} cannot be written: {error.strerror}; nothing was changed.", path
             ) from error
+
+
+def _place_of(path: Path, project: Path | None) -> Path:
+    """Where the file `path` is. A link in the settings of the user, such as into a folder of dotfiles, stays a link:
+    the file that it leads to is edited. In a project nothing is followed, because its links may come with its
+    repository. Raises InvalidInput: the link, or the file, is not this user's."""
+    if project is not None:
+        try:
+            refuse_foreign(project, path)
+        except folders.FileRefused as error:
+            raise InvalidInput(f"{error}; nothing was changed.") from error
+        return path
+    place = path.resolve()
+    if path.is_symlink() and not (is_ours(path) and is_ours(place if place.exists() else place.parent)):
+        raise InvalidInput(
+            f"{path} was not changed, because it is a link of, or to, another user; edit {place} yourself."
+        )
+    return place
 
 
 def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None] = lambda: None) -> Plan:
@@ -185,7 +209,7 @@ def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None]
 def project_named(project: Path, wanted: str | None) -> Plan:
     """The plan to make the file that gives a project the conversation `wanted` (None: none of its own). Raises
     InvalidInput if the file is there and cannot be used, or names another conversation."""
-    path = project / NAME
+    path = _place_of(project / NAME, project)
     there = read(path).conversation if path.is_file() else None
     wanted = there if wanted is None else conversation_id_of(wanted)
     if wanted is None:
@@ -200,7 +224,7 @@ def project_named(project: Path, wanted: str | None) -> Plan:
 
 def project_unnamed(project: Path) -> Plan:
     """The plan to remove that file if it was not changed. Raises InvalidInput if it cannot be used."""
-    path = project / NAME
+    path = _place_of(project / NAME, project)
     if not path.is_file():
         return Plan()
     if bytes_of(path) != text_of(read(path).conversation).encode():
@@ -213,7 +237,7 @@ def _change(path: Path, text: str | None) -> None:
         if text is None:
             path.unlink()
         else:
-            path.write_text(text, encoding="utf-8", newline="\n")
+            folders.replace_file(path, text.encode())
     except OSError as error:
         raise StorageUnwritable(f"{path} cannot be changed: {error.strerror}.", path) from error
 
@@ -235,10 +259,11 @@ def is_kept_out_of_git(path: Path) -> bool:
     return True
 
 
-def bytes_of(path: Path) -> bytes | None:
-    """The content of a file; None if there is no file. Raises InvalidInput if it cannot be read."""
+def bytes_of(path: Path, *, links: bool = True) -> bytes | None:
+    """The content of a file; `links`: also of one that a link leads to. None if there is no file. Raises InvalidInput
+    if it cannot be read."""
     try:
-        return folders.read_file(path)
+        return folders.read_file(path, links=links)
     except FileNotFoundError:
         return None
     except OSError as error:

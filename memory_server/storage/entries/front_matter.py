@@ -5,17 +5,26 @@ A field that is not changed stays as it was written, comments and unknown fields
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import yaml
 
-MAX_BYTES = 64 * 1024
-"""Bytes of front matter at most: it holds a key, tags and times."""
+MAX_BYTES, MAX_LEVELS = 4 * 1024, 20
+"""Bytes and levels of front matter at most: it holds a key, tags and times. libyaml takes the square of the levels."""
+_CONFLICT = re.compile(r"<{7}(?: .*)?")
+"""How git begins a place that it could not merge."""
 MARK = "---"
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Every scalar is text: a tag `no` and a key `123` stay as they are written. In C where the wheel has it."""
+
+
+_CONFLICT_LINES = 40
+"""Lines in which a file that begins with such a place has front matter."""
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class Unreadable(ValueError):
@@ -42,19 +51,23 @@ def read(data: bytes) -> Page | None:
         raise Unreadable(f"it is not UTF-8 at byte {error.start}") from error
     lines = text.split("\n")
     if lines[0].rstrip() != MARK:
+        if _CONFLICT.fullmatch(lines[0].rstrip()) and MARK in map(str.rstrip, lines[1:_CONFLICT_LINES]):
+            raise Unreadable("it has conflict markers of git in its front matter; merge both sides")
         return None
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == MARK), None)
     if end is None:
         raise Unreadable("no line `---` ends its front matter")
     front = "\n".join(lines[1:end]) + "\n"
-    if len(front.encode()) > MAX_BYTES:
-        raise Unreadable(f"its front matter has more than {MAX_BYTES:,} bytes")
+    if any(_CONFLICT.fullmatch(line.rstrip()) for line in lines[1:end]):
+        raise Unreadable("it has conflict markers of git in its front matter; merge both sides")
+    _refuse_long(front)
     fields, raw = _fields(front)
     return Page("\n".join(lines[end + 1 :]).strip("\n"), fields, raw)
 
 
 def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> bytes:
-    """The file of `body` and `fields`; a field None is left out. What `former` has more is kept, in its order."""
+    """The file of `body` and `fields`; a field None is left out. What `former` has more is kept, in its order. Raises
+    Unreadable: nobody could read that file again, because its front matter is too long."""
     before = former or Page("")
     lines = []
     for name in dict.fromkeys((*before.raw, *fields)):
@@ -63,13 +76,27 @@ def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> b
         elif fields[name] is not None:
             comments = [line for line in before.raw.get(name, "").splitlines(True) if line.startswith("#")]
             lines.append(_written(name, fields[name]) + "".join(comments))
-    return f"{MARK}\n{''.join(lines)}{MARK}\n\n{body}\n".encode()
+    _refuse_long(front := "".join(lines))
+    return f"{MARK}\n{front}{MARK}\n\n{body}\n".encode()
+
+
+def _refuse_long(front: str) -> None:
+    if len(front.encode()) > MAX_BYTES:
+        raise Unreadable(f"its front matter has more than {MAX_BYTES:,} bytes")
 
 
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(front, _Loader)):
-            raise Unreadable("its front matter has aliases (`*name`); write the values out")
+        # Brackets first, because the parser is slow with many of them.
+        if max(accumulate(_STEPS.get(each, 0) for each in front)) > MAX_LEVELS:
+            raise Unreadable(f"its front matter has more than {MAX_LEVELS} levels")
+        level = 0
+        for event in yaml.parse(front, _Loader):
+            if isinstance(event, yaml.AliasEvent):
+                raise Unreadable("its front matter has aliases (`*name`); write the values out")
+            level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if level > MAX_LEVELS:
+                raise Unreadable(f"its front matter has more than {MAX_LEVELS} levels")
         node = yaml.compose(front, _Loader)
         values = yaml.load(front, _Loader)
     except (yaml.YAMLError, RecursionError) as error:

@@ -15,7 +15,7 @@ import stat
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
-from memory_server.core.phrases import Finding
+from memory_server.core.phrases import Finding, counted
 from memory_server.core.times import local, milliseconds
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, Scope, archived, difference
 from memory_server.knowledge.layers import LAYER
@@ -35,17 +35,23 @@ from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.sqlite_store import told
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.folders import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
+from memory_server.storage.projects import foreign, is_link, owners_in, refuse_foreign
 
 T = TypeVar("T")
 ARCHIVE, ENDING = "archive/", ".md"
 MAX_FILE_BYTES = 1024 * 1024
 """Bytes of a file that is read: an entry has 100,000 characters at most."""
+MAX_BYTES = 10_000_000
+"""Bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""
+_LEAST_BYTES = 1_000
+"""As which a smaller file counts, so that there are 10,000 files at most."""
+_MOST_NAMED = 50
+"""Files that cannot be read and are named; of more, their number."""
+_LEFT_OUT = f"of a layer and of its archive, the newest files are read, up to {MAX_BYTES:,} bytes"
 _PLAIN = re.compile(r"\w[\w.-]*")
 _NAME_BYTES = 80
 _SETTLED_NS = 2_000_000_000
 """A file that is younger is read again: a second change may have the same time and size."""
-_LEFT_SECONDS = 60
-"""A file beside an entry that is older was left by a process that was killed."""
 _PAUSE_SECONDS = 0.005
 """Before a waiter tries again: a write takes about a millisecond."""
 _TIMES = {"created_at": "created_ms", "updated_at": "updated_ms", "archived_at": "archived_ms"}
@@ -63,14 +69,15 @@ class _File:
 
 @dataclass(eq=False)
 class MarkdownFolder:
-    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: of the entries; `zone`: of times in
-    files that name none. Looks and changes have a thread each, so that a look does not wait for the lock, and a caller
-    who gives up leaves no half of a change."""
+    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: of the entries; `project`: the folder
+    above `place` that may come from others; `zone`: of times in files that name none. Looks and changes have a thread
+    each, so that a look does not wait for the lock, and a caller who gives up leaves no half of a change."""
 
     place: Path
     _: KW_ONLY
     locks: Path
     scope: Scope = LAYER
+    project: Path | None = None
     zone: tzinfo | None = None
     wait_seconds: float = 10.0
     read_only: bool = False
@@ -82,6 +89,7 @@ class MarkdownFolder:
         self._shown: dict[str, Entry] = {}
         self._moved: dict[str, str] = {}
         self._alone = threading.Lock()
+        self._closed = False
         self._looks, self._writes = (ThreadPoolExecutor(1, f"layers-{name}") for name in ("look", "write"))
 
     @cached_property
@@ -114,7 +122,12 @@ class MarkdownFolder:
     async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
         def read(_: Held) -> dict[str, str]:
             troubles = {name: file.trouble for name, file in sorted(self._files.items()) if file.trouble}
-            return {name: said for name, said in troubles.items() if name.startswith(ARCHIVE) == archive}
+            here = [(name, said) for name, said in troubles.items() if name.startswith(ARCHIVE) == archive]
+            named = [(name, said) for name, said in here if said != _LEFT_OUT][:_MOST_NAMED]
+            if len(named) == len(here):
+                return dict(named)
+            more = [said for _, said in here if said == _LEFT_OUT] or ["they are broken too"]
+            return {**dict(named), f"{counted(len(here) - len(named), 'more file')}": more[0]}
 
         return await self.look(self.scope, read)
 
@@ -136,6 +149,7 @@ class MarkdownFolder:
         return found or whole
 
     async def aclose(self) -> None:
+        self._closed = True  # a look that nobody waits for any more ends at its next file
         await asyncio.to_thread(self._writes.shutdown)
         await asyncio.to_thread(self._looks.shutdown)
         self._index.close()
@@ -202,22 +216,34 @@ class MarkdownFolder:
                     if (gone := held.get(ref=name)) is not None:
                         held.apply(Purge(gone.id), mirror=True)
                 for entry in [entry for name, entry in shown.items() if self._shown.get(name) != entry]:
+                    self._refuse_closed()
                     held.apply(entry, mirror=True)
             self._shown = shown
         return held
 
     def _read_all(self) -> dict[str, _File]:
         files, now_ns = {}, time.time_ns()
-        for name, found in self._listed().items():
-            seen = (found.st_size, found.st_mtime_ns, found.st_ino)
-            known = self._files.get(name)
-            if known is not None and known.settled and known.seen == seen:
-                files[name] = known
-            else:
-                with suppress(FileNotFoundError):
-                    entry, trouble = self._read(name, found)
-                    files[name] = _File(seen, now_ns - found.st_mtime_ns > _SETTLED_NS, entry, trouble)
+        owners = None if self.project is None else owners_in(self.project)
+        for prefix in ("", ARCHIVE):
+            room = MAX_BYTES
+            for name, found in self._listed(prefix):
+                self._refuse_closed()
+                seen = (found.st_size, found.st_mtime_ns, found.st_ino)
+                known, trouble = self._files.get(name), _unusable(found, owners)
+                room -= 0 if trouble else max(found.st_size, _LEAST_BYTES)
+                if trouble is not None or room < 0:
+                    files[name] = _File(seen, False, None, trouble or _LEFT_OUT)
+                elif known is not None and known.settled and known.seen == seen:
+                    files[name] = known
+                else:
+                    with suppress(FileNotFoundError):
+                        entry, trouble = self._read(name, found)
+                        files[name] = _File(seen, now_ns - found.st_mtime_ns > _SETTLED_NS, entry, trouble)
         return files
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StorageError(f"{self.place} is closed.", self.place)
 
     def _counting(self) -> dict[str, Entry]:
         """The entries by file; of two live files of one key the newer one counts."""
@@ -233,24 +259,24 @@ class MarkdownFolder:
             if entry.archived_ms is not None or newest[entry.key] is entry
         }
 
-    def _listed(self) -> dict[str, os.stat_result]:
-        listed = {}
-        for prefix in ("", ARCHIVE):
-            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.place / prefix) as entries:
-                for each in entries:
-                    if each.name.endswith(ENDING) and not each.name.startswith("."):
-                        with suppress(FileNotFoundError):
-                            found = each.stat()
-                            if stat.S_ISREG(found.st_mode):
-                                listed[prefix + each.name] = found
-        return listed
+    def _listed(self, prefix: str) -> list[tuple[str, os.stat_result]]:
+        """The files and links, changed last first."""
+        folder, listed = self.place / prefix, []
+        if self.project is not None:
+            refuse_foreign(self.project, folder)
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for each in entries:
+                if each.name.endswith(ENDING) and not each.name.startswith("."):
+                    with suppress(FileNotFoundError):
+                        found = each.stat(follow_symlinks=False)
+                        if stat.S_ISREG(found.st_mode) or is_link(found):
+                            listed.append((prefix + each.name, found))
+        return sorted(listed, key=lambda each: (-each[1].st_mtime_ns, each[0]))
 
     def _read(self, name: str, found: os.stat_result) -> tuple[Entry | None, str | None]:
         """The entry of a file, or why it cannot be read."""
-        if found.st_size > MAX_FILE_BYTES:
-            return None, f"it has more than {MAX_FILE_BYTES:,} bytes"
         try:
-            page = front_matter.read(folders.read_file(self.place / name))
+            page = front_matter.read(folders.read_file(self.place / name, links=False))
         except FileNotFoundError:
             raise
         except (front_matter.Unreadable, OSError) as error:
@@ -299,7 +325,7 @@ class MarkdownFolder:
         stays = before is not None and _name(before, before.key or "") == _name(entry, entry.key or "")
         name = before.ref if before is not None and stays else self._free_name(entry)
         path, old = self.place / name, None if before is None else self._path(before)
-        former = None if old is None else front_matter.read(folders.read_file(old))
+        former = None if old is None else front_matter.read(folders.read_file(old, links=False))
         fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
         for said, attribute in _TIMES.items():
             time_ms = getattr(entry, attribute)
@@ -308,15 +334,14 @@ class MarkdownFolder:
                 fields[said] = self._moment(time_ms)
         if before is None and entry.metadata:
             fields["metadata"] = dict(entry.metadata)
-        data = front_matter.write(entry.body.replace("\r\n", "\n").strip("\n"), fields, former)
+        try:
+            data = front_matter.write(entry.body.replace("\r\n", "\n").strip("\n"), fields, former)
+        except front_matter.Unreadable as error:
+            raise InvalidInput(f"{path} was not written, because {error}; leave some tags out.") from error
         folders.make_folder(path.parent)
-        self._remove_leftovers(path.parent)
-        aside = folders.write_aside(path, data)
-        if old is not None:
-            with suppress(OSError):
-                aside.chmod(stat.S_IMODE(old.stat().st_mode))
-        folders.take_name(aside, path)
-        folders.sync_folder(path.parent)
+        # Its rights stay, but not that everybody may write it.
+        mode = None if old is None else stat.S_IMODE(old.lstat().st_mode) & ~stat.S_IWOTH
+        folders.replace_file(path, data, mode)
         if old is not None and old != path:
             # The copy is there: a crash now leaves both, and the live one counts.
             self._remove(old)
@@ -370,12 +395,12 @@ class MarkdownFolder:
         self.meter.count("layers", "waits", waited)
         return lock
 
-    def _remove_leftovers(self, folder: Path) -> None:
-        """What a killed process left beside an entry; under the lock nobody else writes."""
-        for path in folder.glob(f"*{ENDING}.next"):
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > _LEFT_SECONDS:
-                    folders.remove_file(path)
+
+def _unusable(found: os.stat_result, owners: Collection[int] | None) -> str | None:
+    """Why a file is not read; None: it is."""
+    if (reason := foreign(found, owners)) is not None:
+        return f"it {reason}"
+    return f"it has more than {MAX_FILE_BYTES:,} bytes" if found.st_size > MAX_FILE_BYTES else None
 
 
 def _name(entry: Entry, stem: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.knowledge.note_pages import MARK
 from memory_server.storage.partition import folders
+from memory_server.storage.projects import has_git, refuse_foreign
 
 
 def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:
@@ -15,12 +17,14 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
 
     Raises:
         InvalidInput: a file is somebody's own, and `force` is not given; no page was written.
-        StorageUnwritable: a page cannot be written.
+        StorageUnwritable: a page cannot be written, or the folder is in a project, which a link leads out of.
     """
     folder = folder.expanduser().absolute()
     files = {folder / f"{name}.md": text.encode() for name, text in pages.items()}
     try:
-        there = {path: folders.read_file(path) for path in files if path.exists()}
+        for project in filter(has_git, folder.parents):
+            refuse_foreign(project, folder)
+        there = {path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)}
         own = [path for path, data in there.items() if not data.startswith(MARK.encode()) and data.strip()]
         if own and not force:
             raise InvalidInput(

@@ -65,6 +65,8 @@ def connect(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Conne
         raise StorageError(
             f"Knowledge needs SQLite 3.34 or newer, and this Python has {sqlite3.sqlite_version}; use a newer Python."
         )
+    if place is not None and mode == "rw" and place.is_symlink():
+        raise folders.FileRefused(place, "is a link and not a file")
     flags = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
     name = ":memory:" if place is None else f"file:{quote(place.as_posix())}?{flags}"
     connection = sqlite3.connect(
@@ -241,4 +243,4 @@ def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
 def make_file(place: Path) -> None:
     """An empty file at `place`, its owner's only; SQLite gives the files beside it the same mode."""
     folders.make_folder(place.parent)
-    folders.open_file(place, "ab").close()
+    folders.open_file(place, "ab").close()  # which refuses a link

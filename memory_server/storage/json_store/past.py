@@ -226,7 +226,7 @@ def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path
     folder = private / BROKEN
     folders.make_folder(folder)
     for path, _ in broken_files(private):
-        whole = not path.name.endswith(".next")  # one that a crash left will be written over
+        whole = not path.name.endswith(".next")  # one that a crash left is removed by a later write
         if whole and file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
             return path
     name, number = f"{times.moment_of(now_ms):{_STAMP}}-{file_name}", 1

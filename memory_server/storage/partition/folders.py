@@ -12,6 +12,7 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 import stat
 import time
 import unicodedata
@@ -28,6 +29,13 @@ PRIVATE = ".memory-server"
 MAX_FILE_BYTES = 1024**3
 """Largest file that is read whole, in bytes: some 600,000 memories, which need about as much memory again."""
 
+_NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
+_NEXT = re.compile(r"\..*\.[0-9a-f]{16}\.next", re.DOTALL)
+"""A file that is written to be renamed. Nobody can foresee its name, so nobody can put a link there."""
+_STEM_CHARS = 50
+"""Characters of the name of a file in that of its neighbour: a name has 255 bytes at most."""
+_LEFT_SECONDS = 60
+"""Such a file that is older was left by a process that was killed."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Opening must not wait: the opening of a named pipe waits for a writer, perhaps for ever."""
 _KINDS = {
@@ -106,13 +114,17 @@ def make_folder(folder: Path) -> None:
         sync_folder(path.parent)
 
 
-def write_aside(path: Path, data: bytes) -> Path:
-    """Write `data` durably to a neighbour of `path`, to be renamed over it later; the neighbour's path."""
-    aside = path.with_name(path.name + ".next")
+def write_aside(path: Path, data: bytes, mode: int | None = None) -> Path:
+    """Write `data` durably to a new neighbour of `path`, to be renamed over it later; the neighbour's path. Its owner's
+    only, unless `mode` gives other rights. What killed processes left in the folder is removed."""
+    _remove_leftovers(path.parent)
+    aside = path.with_name(f".{path.name[:_STEM_CHARS]}.{secrets.token_hex(8)}.next")
     try:
-        with open_file(aside, "wb") as file:
+        with open_file(aside, "xb") as file:
             file.write(data)
             file.flush()
+            if mode is not None:
+                aside.chmod(mode)
             sync_file(file.fileno())
     except OSError:
         # On a full disk half a file would take what room there is.
@@ -122,9 +134,18 @@ def write_aside(path: Path, data: bytes) -> Path:
     return aside
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace the file at `path` by `data`: after a crash the old one is there or the new one, whole."""
-    take_name(write_aside(path, data), path)
+def _remove_leftovers(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for name in filter(_NEXT.fullmatch, os.listdir(folder)):
+            with contextlib.suppress(OSError):
+                if time.time() - (folder / name).lstat().st_mtime > _LEFT_SECONDS:
+                    remove_file(folder / name)
+
+
+def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Replace what is at `path` by a file of `data`: after a crash the old one is there or the new one, whole. A link
+    is replaced and not followed. `mode` as in `write_aside`."""
+    take_name(write_aside(path, data, mode), path)
     sync_folder(path.parent)
 
 
@@ -134,15 +155,19 @@ def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
 
 
 def open_descriptor(path: Path | str, flags: int) -> int:
-    """Open a file or the target of a link, waiting a little while another program holds it. A new file is its owner's
-    only. Every file in a data folder is opened here. Raises FileRefused if it is not a regular file: reading it might
-    never end."""
+    """Open a file, waiting a little while another program holds it. A new file is its owner's only. A link is followed
+    only to read, without O_NOFOLLOW in `flags`. Every file in a data folder is opened here. Raises FileRefused if it is
+    not a regular file: reading it might never end."""
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        flags |= _NO_LINK
     try:
         descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
     except OSError as error:
         # A socket, or a pipe that nobody reads: the system's message does not always say so.
         if (refused := refusal_of(path)) is not None:
             raise refused from error
+        if error.errno == errno.ELOOP:
+            raise FileRefused(path, "is a link and not a file") from error
         raise
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
@@ -151,9 +176,11 @@ def open_descriptor(path: Path | str, flags: int) -> int:
     return descriptor
 
 
-def read_file(path: Path) -> bytes:
-    """All of a file. Raises FileNotFoundError; FileRefused: it is not a regular file, or it is too large."""
-    with open_file(path, "rb") as file:
+def read_file(path: Path, *, links: bool = True) -> bytes:
+    """All of a file; `links`: also of one that a link leads to. Raises FileNotFoundError; FileRefused: it is not a
+    regular file, or it is too large."""
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if links else _NO_LINK)
+    with os.fdopen(open_descriptor(path, flags), "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
             raise FileRefused(path, f"has more than {MAX_FILE_BYTES:,} bytes")
         return file.read()

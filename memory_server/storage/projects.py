@@ -1,0 +1,84 @@
+"""Files and folders that others may have made: those of a project come with its repository, and those above a working
+folder may belong to another user.
+
+A link in a repository leads where its author wants, so nothing is read or written through one. Whoever owns a folder
+writes what is in it, so only folders of this user and of root count, as with git (`safe.directory`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from memory_server.storage.partition.folders import FileRefused
+
+_LINKS = (getattr(stat, "IO_REPARSE_TAG_SYMLINK", -1), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1))
+"""Windows: what leads elsewhere. Other tags are of files that are in a cloud."""
+
+
+def nearest(folder: Path | None, fits: Callable[[Path], bool]) -> Path | None:
+    """`folder` (by default the working directory), or the nearest folder above it, that fits."""
+    try:
+        place = (folder or Path()).absolute()
+        return next(filter(fits, (place, *place.parents)), None)
+    except OSError:
+        return None  # the working directory was removed, or may not be read
+
+
+def has_git(folder: Path) -> bool:
+    """Whether `folder` is the top of a repository of this user."""
+    return is_ours(folder / ".git")
+
+
+def is_ours(path: Path) -> bool:
+    """Whether `path` is there and is this user's or root's, in such a folder. In a folder of root that everybody may
+    write, others can replace what is theirs only with the sticky bit, as in /tmp; in one of this user, such as on a
+    disk without rights, its owner tells whose a file is. Windows has no such owners: then whether it is there."""
+    try:
+        facts, above = path.lstat(), path.parent.stat()
+    except OSError:
+        return False
+    if not hasattr(os, "geteuid"):
+        return True
+    everybody = above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX
+    return {facts.st_uid, above.st_uid} <= {os.geteuid(), 0} and not (everybody and above.st_uid != os.geteuid())
+
+
+def owners_in(project: Path) -> Collection[int] | None:
+    """The users whose files count in `project`: this one, root, and its owner, because either it was found as this
+    user's, or this user named it. None: there are no owners here."""
+    if not hasattr(os, "geteuid"):
+        return None
+    try:
+        return {os.geteuid(), 0, project.stat().st_uid}
+    except OSError:
+        return {os.geteuid(), 0}
+
+
+def refuse_foreign(project: Path, path: Path) -> None:
+    """Refuse a path in `project`, which need not be there, if a part of it below the project is a link, or belongs to
+    another user. Raises FileRefused."""
+    owners = owners_in(project)
+    for part in reversed([path, *path.parents]):
+        if project in part.parents:
+            try:
+                facts = part.lstat()
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            if (reason := foreign(facts, owners)) is not None:
+                raise FileRefused(part, reason)
+
+
+def foreign(facts: os.stat_result, owners: Collection[int] | None) -> str | None:
+    """Why what has these facts, as `lstat` gives them, is not used; it follows its name."""
+    if is_link(facts):
+        return "is a link, which may come from others and lead anywhere"
+    if owners is not None and facts.st_uid not in owners:
+        return "belongs to another user"
+    return None
+
+
+def is_link(facts: os.stat_result) -> bool:
+    return stat.S_ISLNK(facts.st_mode) or getattr(facts, "st_reparse_tag", 0) in _LINKS

@@ -1,0 +1,260 @@
+"""Links in the place of, beside and above every file that is written: what they lead to is neither written nor read.
+
+A repository brings links with it, and in a folder that others may write anybody can make one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+
+from memory_server.cli.parser import main
+from memory_server.storage.partition import folders
+from sandbox.cli import main as sandbox
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+ROOT = Path(__file__).parents[2]
+OURS, THEIRS = "secret words of this user\n", "---\nkey: theirs\n---\n\nsecret words of this user\n"
+PROJECT, DATA = "work", "data"
+
+
+def saved(*keys: str, tool: str = "save_to_memory") -> None:
+    for key in keys:
+        main(["call", tool, json.dumps({"key": key, "content": f"the words of {key}"})])
+
+
+def tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        main(["remember", "--turn", str(number), f"披萨 number {number}"])
+    main(["cleanup"])
+    main(["undo", "c1"])
+
+
+def hooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    main(["remember", "--session", "old", "My cat is called Miso and hates the vacuum cleaner."])
+    event = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": "s",
+        "prompt_id": "1",
+        "prompt": "what does Miso hate?",
+    }
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(json.dumps(event).encode())))
+    main(["hook"])
+
+
+def archived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_LAYERS__MAX_ENTRIES", "1")
+    saved("one", "two")
+
+
+def documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_NOTES__DOCUMENTS", "docs")
+    main(["call", "remember", '{"type": "tech", "topic": "t", "content": "c"}'])
+
+
+WRITERS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
+    "a conversation": tenth,
+    "a hook": hooked,
+    "a pause": lambda _: main(["pause"]),
+    "a backup": lambda _: (main(["remember", "hello"]), main(["backup", "one"])),
+    "an export": lambda _: (main(["remember", "hello"]), main(["export", "out.jsonl", "--force"])),
+    "an export as a folder": lambda _: (main(["remember", "hello"]), main(["export", "out", "--format", "node"])),
+    "tokens": lambda _: [main(["tokens", *words]) for words in (["add", "a"], ["add", "b"], ["remove", "a"])],
+    "an entry": lambda _: saved("one", "one"),
+    "an entry of all projects": lambda _: saved("one", tool="save_to_global_memory"),
+    "an archived entry": archived,
+    "pages of notes": documented,
+    "Claude Code in a project": lambda _: main(
+        ["install", "claude-code", "--project", "--with-hooks", "--conversation", "p"]
+    ),
+    "Cursor in a project": lambda _: main(["install", "cursor", "--project"]),
+    "VS Code in a project": lambda _: main(["install", "vscode", "--project"]),
+    "a new trigger": lambda _: sandbox(["new", "keyword", "--force"]),
+}
+"""Everything that writes files, with a call that does."""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Path]]:
+    count = iter(range(1_000))
+
+    def make() -> Path:
+        top = tmp_path / str(next(count))
+        for folder in ("home", "outside", PROJECT + "/.git"):
+            (top / folder).mkdir(parents=True)
+        for name, folder in (("HOME", "home"), ("XDG_CACHE_HOME", "cache"), ("MEMORY_SERVER_DATA_DIR", DATA)):
+            monkeypatch.setenv(name, str(top / folder))
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")  # not the client's own commands
+        monkeypatch.chdir(top / PROJECT)
+        return top
+
+    yield make
+    monkeypatch.chdir(ROOT)
+
+
+def run(writer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, suppress(SystemExit):  # a refusal of the sandbox's command
+        WRITERS[writer](patch)
+
+
+def written(top: Path) -> list[str]:
+    """The files in the project and in the data folder whose names can be foreseen."""
+    paths = [path for folder in (PROJECT, DATA) for path in (top / folder).rglob("*") if path.is_file()]
+    return sorted(str(path.relative_to(top)) for path in paths if "archive/memories" not in str(path))
+
+
+def linked(path: Path, target: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_file_is_written_or_read_through_a_link(
+    writer: str, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = fresh()
+    run(writer, monkeypatch)
+    names = written(top)
+    assert names, "the call writes no file"
+    capsys.readouterr()
+    for name in names:
+        for there in (True, False):
+            top = fresh()
+            victim = top / "outside" / "victim"
+            if there:
+                victim.write_text(OURS)
+            linked(top / name, victim)
+            run(writer, monkeypatch)
+            assert (victim.read_text() if there else victim.exists()) == (OURS if there else False), name
+            assert "secret words" not in capsys.readouterr().out
+    top = fresh()
+    victim = top / "outside" / "victim"
+    victim.write_text(OURS)
+    for name in names:
+        for neighbour in (f"{name}.next", f"{name}.tmp", f"{name}.before-memory-server"):
+            if not os.path.lexists(top / neighbour):
+                linked(top / neighbour, victim)
+    run(writer, monkeypatch)
+    assert victim.read_text() == OURS
+    assert os.listdir(top / "outside") == ["victim"]
+
+
+@pytest.mark.parametrize(
+    "writer", [name for name in WRITERS if "project" in name or "entry" in name or "pages" in name]
+)
+def test_nothing_is_written_or_read_through_a_linked_folder_of_a_project(
+    writer: str, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = fresh()
+    run(writer, monkeypatch)
+    parts = {part for name in written(top) for part in map(str, Path(name).parents) if part.startswith(f"{PROJECT}/")}
+    capsys.readouterr()
+    for part in parts:
+        top = fresh()
+        (top / "outside" / "theirs.md").write_text(THEIRS)
+        linked(top / part, top / "outside")
+        run(writer, monkeypatch)
+        main(["call", "retrieve_from_memory", '{"query": "secret words"}'])
+        assert os.listdir(top / "outside") == ["theirs.md"], part
+        assert "secret words of this user" not in capsys.readouterr().out
+
+
+def test_an_entry_that_is_a_link_is_named_and_not_read(
+    fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = fresh()
+    (top / "outside" / "theirs.md").write_text(THEIRS)
+    linked(top / PROJECT / ".multi-agent-mcp/memory/mine.md", top / "outside/theirs.md")
+    main(["call", "--text", "retrieve_from_memory", '{"query": "secret words"}'])
+    main(["call", "--text", "get_memory_summary"])
+    said = capsys.readouterr().out
+    assert "secret words of" not in said
+    assert "mine.md cannot be read: it is a link" in said
+
+
+def test_a_link_of_the_user_in_the_home_folder_is_followed_and_stays(
+    fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = fresh()
+    real = top / "home/dotfiles/claude.json"
+    real.parent.mkdir()
+    real.write_text("{}")
+    (top / "home/.claude.json").symlink_to(real)
+    main(["install", "claude-code"])
+    assert (top / "home/.claude.json").is_symlink()
+    assert "memory" in real.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_a_link_to_a_file_of_another_user_is_not_followed(
+    fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = fresh()
+    real = top / "outside/claude.json"
+    real.write_text("{}")
+    os.chown(real, 65534, 65534)
+    (top / "home/.claude.json").symlink_to(real)
+    assert main(["install", "claude-code"]) == 2
+    assert "another user" in capsys.readouterr().err
+    assert real.read_text() == "{}"
+
+
+def test_the_file_beside_cannot_be_foreseen_and_what_is_left_of_it_is_removed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text(OURS)
+    one, two = (folders.write_aside(tmp_path / "file", b"x") for _ in range(2))
+    assert one != two
+    for path, age in ((one, 100), (two, 10)):
+        os.utime(path, (path.stat().st_mtime - age,) * 2)
+    left = tmp_path / f".file.{'a' * 16}.next"
+    left.symlink_to(victim)
+    os.utime(left, (0, 0), follow_symlinks=False)
+    folders.replace_file(tmp_path / "file", b"whole")
+    assert sorted(os.listdir(tmp_path)) == sorted([two.name, "file", "victim"])
+    assert victim.read_text() == OURS
+
+
+ELSEWHERE = {
+    "memory_server/cli/parser.py": "the null device",
+    "memory_server/serving/stdio/runner.py": "the null device",
+    "sandbox/cli.py": "the null device",
+    "sandbox/worker/main.py": "the null device",
+    "sandbox/worker/hardening.py": "a new file only, to find out that it cannot be made",
+    "memory_server/cli/develop/demo.py": "a temporary folder",
+    "memory_server/storage/backups/files.py": "a temporary file without a name",
+    "memory_server/shim.py": "the runtime folder, which is this user's only",
+    "memory_server/cli/shared_process.py": "the runtime folder, which is this user's only",
+    "sandbox/workbench/testing.py": "a new file only, in the place of one that was removed",
+}
+"""Modules that open files for writing by themselves, with the reason why no link is followed."""
+_WRITES = {"write_text", "write_bytes", "mkstemp", "copyfile", "copy2", "copytree", "NamedTemporaryFile"}
+_MAKES = {"TemporaryFile", "TemporaryDirectory"}
+
+
+def _opens_for_writing(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    of_folders = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "folders"
+    given = [
+        each.value for each in [*call.args, *(word.value for word in call.keywords)] if isinstance(each, ast.Constant)
+    ]
+    modes = [each for each in given if isinstance(each, str) and len(each) <= 3 and set(each) <= set("rwaxbt+")]
+    opens = name == "open" and any(set(mode) & set("wax+") for mode in modes)
+    flags = name == "open" and any("O_WRONLY" in ast.dump(each) or "O_RDWR" in ast.dump(each) for each in call.args)
+    return not of_folders and (opens or flags or name in _WRITES | _MAKES)
+
+
+def test_nothing_else_opens_files_for_writing() -> None:
+    found = set()
+    for package in ("memory_server", "sandbox", "nlp"):
+        for path in (ROOT / package).rglob("*.py"):
+            calls = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+            if path != Path(folders.__file__) and any(map(_opens_for_writing, calls)):
+                found.add(path.relative_to(ROOT).as_posix())
+    assert found == ELSEWHERE.keys()
