@@ -8,7 +8,8 @@ The protocol (1). Client: `<bytes> <bytes>\\n`, then fields between NULs (`PROTO
 of this window, an empty field, the arguments), then standard input for all but `serve`, which sends descriptors 0, 1, 2
 with the first byte. Process: `+`, or `-`. Client: `g`, after which the process works; without it nothing was
 done. Process: `<status> <bytes> <bytes>\\n`, standard output, standard error; for `serve` when the session has ended. A
-client that has shut down its side wants its session to end.
+client that has shut down its side wants its session to end. A hook sends `t` to take back what it asked for: where the
+process can no longer do this, it answers; else it closes the connection, and has done nothing that counts.
 """
 
 from __future__ import annotations
@@ -35,17 +36,30 @@ _WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
 """Flags of the commands that a value follows."""
 _PLACES = ("data-dir", "config")
 _PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
-_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "XDG_", "LC_", "PYTHON")
+_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "XDG_", "LC_", "PYTHON", "SSL")
 _NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
+_ENDINGS = ("_PROXY", "_proxy", "_CA_BUNDLE")
+"""With SSL: by what way models are reached, and which certificates count."""
+_PACKAGES = ("memory_server", "sandbox", "nlp")
 _OFF = ("0", "f", "n", "no", "off", "false")
 
 # How long `serve` waits for a process that runs, or for the lock of one that starts another; for one that it has just
 # started; how long the other commands wait for it; and a hook for its answer, if it does not say.
 CONNECT_SECONDS, START_SECONDS, ASK_SECONDS, HOOK_SECONDS = 3.0, 15.0, 0.25, 5.0
+RECALL_SECONDS = 0.5
+"""How long a hook waits before it recalls by itself, which takes about as long."""
+RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart")
+"""Events for which nothing is stored, so that they may be answered twice."""
 END_SECONDS = LOOK_SECONDS = 1.0
 """How long a session has to end after a signal, and the time between two looks for the parent: one system call."""
+ANSWERS = 0o700
+"""Mode of the socket of a process that has started; before, it is 0o600."""
 LONGEST_PATH = 100
 """Bytes of the path of a socket at most: the system allows 104 to 108."""
+
+
+waited = 0.0
+"""Seconds that this process waited for the shared one in vain: a hook has so much less patience left."""
 
 
 class Doubt(Exception):
@@ -106,22 +120,36 @@ class Asked:
         """All that must be equal for two commands to share a process. Raises Doubt: the settings file turns it off."""
         named = [flag.removeprefix("--config=") for flag in self.flags if flag.startswith("--config=")]
         file = (named or [self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)])[-1]
+        stamp, settings = "", b""
         try:
             found = os.stat(file)
             stamp = f"{found.st_size} {found.st_mtime_ns}"
-            if _turns_off(file):
-                raise Doubt
+            with open(file, "rb") as opened:
+                settings = opened.read()
         except OSError:
-            stamp = ""
-        package = os.path.dirname(os.path.abspath(__file__))
-        parts = [PROTOCOL, __version__, package, str(os.stat(package).st_mtime_ns), sys.executable, file, stamp]
-        parts += sorted(self.flags)
+            pass
+        if _turns_off(settings):
+            raise Doubt
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        parts = [PROTOCOL, __version__, root, _code_stamp(root), sys.executable, file, stamp, *sorted(self.flags)]
+        keys = self._keys_of_models(settings)
         parts += [
             f"{name}={value}"
             for name, value in sorted(self.environ.items())
-            if (name.startswith(_PREFIXES) or name in _NAMES) and name not in VARIABLES_OF_WINDOW
+            if (name.startswith(_PREFIXES) or name.endswith(_ENDINGS) or name in _NAMES or name in keys)
+            and name not in VARIABLES_OF_WINDOW
         ]
         return "\n".join(parts)
+
+    def _keys_of_models(self, settings: bytes) -> list[str]:
+        """The variables that `key_env` may name: those whose names stand in quotes in the settings, which need not be
+        parsed for it."""
+        ours = (each for each in self.environ.items() if each[0].startswith("MEMORY_SERVER_"))
+        said = [settings.decode("utf-8", "replace"), *(f'{name} = "{value}" {value}' for name, value in ours)]
+        text = "\n".join(said)
+        if "key_env" not in text.lower():
+            return []
+        return [name for name in self.environ if f'"{name}"' in text or f"'{name}'" in text]
 
     def patience(self) -> float:
         """How long a hook waits for its answer."""
@@ -132,15 +160,28 @@ class Asked:
             return HOOK_SECONDS
 
 
-def _turns_off(file: str) -> bool:
-    with open(file, "rb") as settings:
-        text = settings.read()
-    if b"daemon" not in text:
+def _turns_off(settings: bytes) -> bool:
+    if b"daemon" not in settings:
         return False
     import tomllib
 
-    daemon = tomllib.loads(text.decode("utf-8-sig")).get("daemon")
+    daemon = tomllib.loads(settings.decode("utf-8-sig")).get("daemon")
     return isinstance(daemon, dict) and daemon.get("enabled") is False
+
+
+def _code_stamp(root: str) -> str:
+    """The sum of the times of all files of the program: another one after an update, also of one that keeps the number
+    of the version. Some 260 files, which takes a millisecond. Raises OSError: it is just being replaced."""
+    times, folders = 0, [f"{root}/{name}" for name in _PACKAGES]
+    for each in folders:
+        with os.scandir(each) as found:
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != "__pycache__":  # made by whatever is imported first
+                        folders.append(entry.path)
+                elif not entry.name.startswith("."):  # what editors leave beside a file
+                    times += entry.stat(follow_symlinks=False).st_mtime_ns
+    return str(times)
 
 
 def _absolute(path: str) -> str:
@@ -207,8 +248,9 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
     import time
 
     try:
-        is_new = abs(time.time() - os.stat(path).st_mtime) < START_SECONDS
-        return connected(path, CONNECT_SECONDS), START_SECONDS if is_new else CONNECT_SECONDS
+        found = os.stat(path)
+        starts = stat.S_IMODE(found.st_mode) != ANSWERS and abs(time.time() - found.st_mtime) < START_SECONDS
+        return connected(path, CONNECT_SECONDS), START_SECONDS if starts else CONNECT_SECONDS
     except (FileNotFoundError, ConnectionRefusedError):
         pass
     lock = os.open(path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -274,8 +316,11 @@ def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descri
 def answer_of(connection: socket) -> tuple[int, bytes, bytes]:
     """The status, the output and the errors of what was asked. Raises Doubt: the process ended before its answer."""
     data = b""
-    while piece := connection.recv(1 << 16):
-        data += piece
+    try:
+        while piece := connection.recv(1 << 16):
+            data += piece
+    except ConnectionResetError:
+        pass  # it did not read the last byte that it was sent, and may have answered
     head, _, rest = data.partition(b"\n")
     sizes = [int(each) for each in head.split()]
     if len(sizes) != 3 or len(rest) != sizes[1] + sizes[2]:
@@ -358,7 +403,10 @@ def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, byte
     given = b"" if asked.has_words and asked.command != "hook" else _read_input()
     with connected(path, ASK_SECONDS) as connection:
         ask(connection, fields, given)
-        connection.settimeout(None)
+        if asked.command == "hook":
+            _wait_or_take_back(connection, given)
+        else:
+            connection.settimeout(None)
         try:
             return answer_of(connection)
         except (OSError, Doubt):
@@ -366,6 +414,31 @@ def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, byte
                 raise
             _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
             return 1, b"", b""
+
+
+def _wait_or_take_back(connection: socket, given: bytes) -> None:
+    """Wait for an answer to the event `given`, and take it back if none comes soon; the next read then fails, or finds
+    an answer that was on its way. A turn that ended is not taken back: it must not be stored twice."""
+    global waited
+    import socket
+    import time
+    from contextlib import suppress
+
+    began = time.monotonic()
+    connection.settimeout(RECALL_SECONDS)
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except TimeoutError:
+        import json
+
+        event = json.loads(given)
+        if event.get("hook_event_name", event.get("hookEventName")) in RECALLS:
+            with suppress(OSError):  # it has just answered
+                connection.sendall(b"t")
+            connection.settimeout(ASK_SECONDS)
+            waited = time.monotonic() - began
+            return
+    connection.settimeout(None)
 
 
 def _written(asked: Asked, status: int, *texts: bytes) -> int:

@@ -8,7 +8,6 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,8 @@ def running() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def answer_at(place: Path, role: str) -> bytes:
-    """What the process at a socket answers to `STATUS` or `STOP`. Raises OSError, or shim.Doubt: nothing."""
+    """What the process at a socket answers to `STATUS`, or to `STOP` when it has ended. Raises OSError, or shim.Doubt:
+    nothing."""
     with shim.connected(str(place), shim.CONNECT_SECONDS) as connection:
         shim.ask(connection, [shim.PROTOCOL, "", role, "/", ""])
         return shim.answer_of(connection)[1]
@@ -62,9 +62,13 @@ async def daemon(settings: Settings, flags: Namespace) -> int:
         out.print("No shared process runs; a client starts one with `memory-server serve`.")
     for place, known in found:
         if flags.action == STOP and known:
-            with suppress(OSError, shim.Doubt):
+            try:
                 await asyncio.to_thread(answer_at, place, STOP)
-            out.print(f"ended: {told(place, known)}")
+            except TimeoutError:
+                known = {}
+            except (OSError, shim.Doubt):
+                pass  # it ended by itself
+            out.print(f"ended: {told(place, known)}" if known else told(place, known))
         else:
             out.print(told(place, known))
     return 0

@@ -82,9 +82,22 @@ async def export(app: App, flags: Namespace) -> int:
     _, failed = await each(app, flags, "reading", hold)
     held = [contents for contents in held if contents.count or not hasattr(flags, "conversation")]
     if not held:
-        raise InvalidInput("There is nothing to export: nothing is stored there yet.")
+        raise InvalidInput(await _nothing_to_export(app))
     await _write(app, held, flags)
     return 1 if failed else 0
+
+
+async def _nothing_to_export(app: App) -> str:
+    """Why: also what is stored here that has no conversation."""
+    counts = (
+        f"{name} {figures.count:,}" for name, figures in (await app.knowledge.overview()).items() if figures.count
+    )
+    if held := ", ".join(counts):
+        return (
+            f"There is no conversation to export, and knowledge ({held}) is not exported. `memory-server backup` makes "
+            "a copy of it; to take it to another machine, copy the folder that `memory-server where` names."
+        )
+    return "There is nothing to export: nothing is stored there yet."
 
 
 async def import_(app: App, flags: Namespace) -> int:

@@ -212,7 +212,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
             raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
         status = asyncio.run(_run(command, settings, flags))
         if owns_process and command.name == "serve":
-            _leave(status)
+            leave(status)
         return status
     except InvalidInput as error:
         complain(str(error))
@@ -264,7 +264,7 @@ async def _run(command: Command, settings: Settings, flags: argparse.Namespace) 
         return await run(app, flags) or 0
 
 
-def _leave(status: int) -> NoReturn:
+def leave(status: int) -> NoReturn:
     """End the process at once. Everything is written; Python would free its memory piece by piece, which takes longer
     than a client waits before it kills the process."""
     import logging

@@ -36,7 +36,7 @@ from memory_server.cli.calls import recall, remember
 from memory_server.cli.daemon import STATUS, STOP
 from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
-from memory_server.cli.parser import CATALOGUES, parsed, understood
+from memory_server.cli.parser import CATALOGUES, leave, parsed, understood
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.serve import use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
@@ -63,6 +63,8 @@ _STILL_SECONDS = 10.0
 """Twice this time without a turn of the event loop, and the process is ended: its clients then start another one."""
 _END_SECONDS = 1.5
 """How long sessions have to end when the process ends."""
+_CLOSE_SECONDS = 1.0
+"""How long the process then has to close: what was acknowledged is on disk already."""
 _UPKEEP_AFTER_SECONDS = 5.0
 """How long the first session has to itself."""
 _KEPT = 64
@@ -101,15 +103,20 @@ class Daemon:
         self._idle: asyncio.TimerHandle | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._began = time.time()
+        self._told: list[socket.socket] = []
+        """Of those who told it to end: the system closes them with the process."""
 
     async def run(self) -> None:
         on_signals(self._stop.set)
         threading.Thread(target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True).start()
         self._listener.setblocking(False)
+        with suppress(OSError):  # somebody may have tidied the folder
+            self._path.chmod(shim.ANSWERS)
         async with self._app:
             self._wait_for_clients()
             accepting = asyncio.create_task(self._accept())
             await self._stop.wait()
+            threading.Thread(target=_end_in_time, name="end", daemon=True).start()
             self._withdraw()
             accepting.cancel()
             for end in self._ends:
@@ -182,7 +189,11 @@ class Daemon:
                     return
                 self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
                 STREAMS.set(streams := Streams(request.input))
-                status = await _status_of(work())
+                status = await (
+                    _unless_taken_back(connection, work()) if request.role == "hook" else _status_of(work())
+                )
+                if status is None:
+                    return
                 if request.role == "serve":
                     _flush_errors(streams, descriptors)
                 sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
@@ -194,7 +205,7 @@ class Daemon:
     def _work(self, request: Request, connection: socket.socket) -> Work:
         """What the request asks for. Raises Refused: this process is not for it."""
         if request.role in (STATUS, STOP):
-            return self._show if request.role == STATUS else self._end
+            return self._show if request.role == STATUS else partial(self._end, connection)
         if request.key != self._key or self._stop.is_set():
             raise Refused
         settings, flags = self._understood(request.window, request.arguments)
@@ -248,7 +259,8 @@ class Daemon:
         known = {"pid": os.getpid(), "version": __version__, "sessions": sessions, "since": self._began}
         streams.output = json.dumps({**known, "place": str(self._app.home.place)}).encode()
 
-    async def _end(self) -> None:
+    async def _end(self, connection: socket.socket) -> None:
+        self._told.append(connection.dup())
         self._stop.set()
 
 
@@ -277,6 +289,23 @@ async def _status_of(work: Coroutine[Any, Any, None]) -> int:
         complain(str(error))
         return 2 if isinstance(error, InvalidInput) else 1
     return 0
+
+
+async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any, None]) -> int | None:
+    """The status of the work for a hook; None: the hook took it back before it was done."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(_status_of(work))
+
+    def look() -> None:
+        with suppress(OSError):
+            if connection.recv(1) == b"t":
+                task.cancel()
+
+    loop.add_reader(connection, _once(loop, connection, look))
+    try:
+        await asyncio.wait([task])
+    finally:
+        loop.remove_reader(connection)
+    return None if task.cancelled() else task.result()
 
 
 def _without_window(settings: Settings) -> Settings:
@@ -347,6 +376,12 @@ def _watch(loop: asyncio.AbstractEventLoop) -> None:
     os._exit(1)
 
 
+def _end_in_time() -> NoReturn:
+    """End the process when it has had its time to end."""
+    time.sleep(_END_SECONDS + _CLOSE_SECONDS)
+    leave(0)
+
+
 def main() -> NoReturn:
     """The process: arguments are the path of its socket, the number of the descriptor that listens, and flags."""
     gc.disable()  # imports make no garbage; App ends this
@@ -355,19 +390,16 @@ def main() -> NoReturn:
     listener = socket.socket(fileno=int(number))
     listener.set_inheritable(False)
     key = shim.Asked(flags, os.environ).key()
-    status = 1
     try:
         _, settings = understood(parsed(flags), os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
         log_to_stderr(settings.log_level)
         if _is_for_all(settings):
-            status = 0
             asyncio.run(_run(settings, key, listener, Path(path)))
     except MemoryServerError as error:
         complain(str(error))  # each client says it too
-    logging.shutdown()
-    os._exit(status)
+    leave(1)
 
 
 def _is_for_all(settings: Settings) -> bool:
@@ -378,10 +410,11 @@ def _is_for_all(settings: Settings) -> bool:
     return settings.daemon.enabled and not (settings.data_dir is not None and settings.data_dir.expanduser().is_file())
 
 
-async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> None:
+async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> NoReturn:
     use_one_arena()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
     app = App(settings)
     await Daemon(app, key, listener, path).run()
+    leave(0)  # here, because `asyncio.run` would wait for threads, which may work for a minute for nobody

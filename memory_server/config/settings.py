@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -309,6 +309,15 @@ class Settings(Section):
     def _known_zone(cls, value: str | None) -> str | None:
         if value is not None and value not in available_timezones():
             raise ValueError(f"`{value}` is not an IANA time zone; write for example `Asia/Shanghai`")
+        return value
+
+    @field_validator("now")
+    @classmethod
+    def _far_from_the_end_of_time(cls, value: datetime | None) -> datetime | None:
+        if value is not None and not MINYEAR < value.year < MAXYEAR:
+            raise ValueError(
+                "it should be in one of the years 2 to 9998, because another time zone may have another year"
+            )
         return value
 
     def refuse_change(self, what: str) -> None:

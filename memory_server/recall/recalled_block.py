@@ -47,13 +47,15 @@ _JOINERS = re.compile(
 )
 """All of them after a character of ASCII that is on no key of an emoji; elsewhere more than a selector and a joiner."""
 _GAP = r"(?:_|[^\w<>＜﹤/／&])*+"
+_TOKENS = "INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_(?:CALLS|RESULTS|CONTENT)|MODEL_SETTINGS|CALL_ID|ARGS|THINK|gMASK"
+"""What stands in brackets in the templates of Mistral (tokens/tokenizers/base.py of mistral-common) and GLM."""
 _TAG_LIKE = re.compile(
-    rf"[<＜﹤](?=[!?|]|_*+[^\W\d_]|{_GAP}[/／&]"
+    rf"[<＜﹤](?=[!?|｜]|_*+[^\W\d_]|{_GAP}[/／&]"
     rf"|{_GAP}[^\W\d_][\w:.-]*+(?:\s[^<>＜﹤＞=]*+=[^<>＜﹤＞]*+)?\s*+/?[>＞])"
-    rf"|{_LT}(?=\\{{0,8}}{_SLASH}?{TAG})",
+    rf"|{_LT}(?=\\{{0,8}}{_SLASH}?{TAG})|\[(?=/?(?:{_TOKENS})\])",
     re.IGNORECASE,
 )
-"""Where any tag begins; not `x < 5`, `a < b`, `<3` or `>_<`."""
+"""Where any tag or special token of a model begins; not `x < 5`, `a < b`, `<3` or `>_<`."""
 
 _AGE = (
     r"(?:\(\d{1,4} (?:(?:hour|day)s? ago|(?:month|year)s? ago, \d\d? [A-Z][a-z]{2}(?: \d{4})?), "

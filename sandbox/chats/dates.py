@@ -38,9 +38,9 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
             raise DateError(
                 f"{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970"
             ) from error
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise DateError(f"{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00")
-    return _number(int(value))
+    return _number(round(value))
 
 
 def _number(number: int) -> int:

@@ -79,7 +79,7 @@ def _of_chatgpt(conversation: Mapping[str, Any]) -> list[Message]:
 def _latest(nodes: Mapping[str, Any]) -> str | None:
     """The leaf with the newest message, for files without a current branch."""
     leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
-    return max(leaves, key=lambda name: (nodes[name].get("message") or {}).get("create_time") or 0, default=None)
+    return max(leaves, key=lambda name: _seconds(nodes[name].get("message")), default=None)
 
 
 def _chatgpt_message(value: Any) -> Message | None:
@@ -97,10 +97,18 @@ def _chatgpt_message(value: Any) -> Message | None:
     if not text:
         return None
     message: Message = {"role": role, "content": text}
-    time = value.get("create_time")
-    if isinstance(time, int | float) and time > 0:
-        message["timestamp"] = round(time * 1000)
+    if (time := _seconds(value)) > 0:
+        try:
+            message["timestamp"] = milliseconds(time * 1000, None)
+        except DateError as error:
+            raise ChatError(f"has a message whose create_time {error}") from error
     return message
+
+
+def _seconds(message: Any) -> float:
+    """When a message of a tree was written; 0: this is not known."""
+    time = message.get("create_time") if isinstance(message, dict) else None
+    return time if isinstance(time, int | float) else 0
 
 
 def _of_claude(conversation: Mapping[str, Any]) -> list[Message]:

@@ -118,6 +118,8 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
         ("CONVERSATION", " ", "conversation", "leave it out"),
         ("CONVERSATION", "x" * 257, "conversation", "257 characters"),
         ("NOW", "noon", "now", "valid datetime"),
+        ("NOW", "0001-01-01T00:00:00", "now", "years 2 to 9998"),
+        ("NOW", "9999-12-31T23:59:59", "now", "years 2 to 9998"),
         ("COMPAT", "python", "compat", "'none' or 'node'"),
         ("CONVERSATION__NAME", "x", "conversation", "valid string"),
         ("RECALL_SCOPE", "family", "recall_scope", "a group that `groups` names"),

@@ -218,6 +218,31 @@ def test_hooks_are_not_wanted_where_a_file_with_comments_has_none(run: Run, home
     assert settings.read_text() == COMMENTED
 
 
+@pytest.mark.parametrize("client", ["cursor", "claude-code", "print"])
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--toolsets", "refs,sessions"], "offer `sessions` and `refs` from two server entries"),
+        (["--toolsets", "notes,nope"], "There is no toolset `nope`"),
+        (["--tools", "nope"], "There is no tool `nope`"),
+        (["--toolsets", "notes", "--exclude-tools", "remember,recall"], "No tool is left to offer"),
+    ],
+)
+def test_what_the_server_refuses_is_not_installed(
+    run: Run, home: Path, client: str, flags: list[str], said: str
+) -> None:
+    status, out, err = run("install", client, *flags)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert not any(home.rglob("*.json"))
+
+
+def test_what_only_this_shell_says_is_not_refused(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The installed server does not have it."""
+    monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", "refs,sessions")
+    assert run("install", "cursor")[0] == 0
+
+
 def test_twice_is_once_and_other_options_replace(run: Run, home: Path, tmp_path: Path) -> None:
     run("install", "cursor")
     first = (home / FILES["cursor"]).read_bytes()

@@ -11,6 +11,9 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -80,10 +83,65 @@ def test_what_makes_another_process(first: list[str], second: list[str], equal: 
         ({"MEMORY_SERVER_SHORT_TERM__TOP_COUNT": "3"}, {}, False),
         ({"LANG": "zh_CN.UTF-8"}, {}, False),
         ({"HOME": "/a"}, {"HOME": "/b"}, False),
+        ({"HTTPS_PROXY": "http://a"}, {"HTTPS_PROXY": "http://b"}, False),
+        ({"no_proxy": "a"}, {}, False),
+        ({"SSL_CERT_FILE": "/a.pem"}, {}, False),
+        ({"REQUESTS_CA_BUNDLE": "/a.pem"}, {"REQUESTS_CA_BUNDLE": "/b.pem"}, False),
+        ({"OPENAI_API_KEY": "a"}, {"OPENAI_API_KEY": "b"}, True),
     ],
 )
 def test_which_variables_make_another_process(first: dict[str, str], second: dict[str, str], equal: bool) -> None:
     assert (shim.Asked([], first).key() == shim.Asked([], second).key()) is equal
+
+
+PROVIDER = '[[llm.providers]]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = {}\n'
+
+
+@pytest.mark.parametrize("quoted", ['"MY_KEY"', "'MY_KEY'", '"""MY_KEY"""'])
+def test_another_key_of_a_model_makes_another_process(tmp_path: Path, quoted: str) -> None:
+    """What a window says must not go out under the key of another window."""
+    file = tmp_path / "settings.toml"
+    file.write_text(PROVIDER.format(quoted))
+    first, second, none = (
+        shim.Asked(["--config", str(file)], {"OTHER_KEY": "c", **given}).key()
+        for given in ({"MY_KEY": "a"}, {"MY_KEY": "b"}, {})
+    )
+    assert len({first, second, none}) == 3
+    assert first == shim.Asked(["--config", str(file)], {"OTHER_KEY": "d", "MY_KEY": "a"}).key()
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"MEMORY_SERVER_LLM__EMBEDDINGS__KEY_ENV": "MY_KEY"},
+        {"MEMORY_SERVER_llm__providers": '[{"kind": "openai", "model": "m", "key_env": "MY_KEY"}]'},
+    ],
+)
+def test_a_key_that_the_environment_names_makes_another_process(named: dict[str, str]) -> None:
+    keys = {shim.Asked([], named | {"MY_KEY": value}).key() for value in ("a", "b")}
+    assert len(keys) == 2
+
+
+def test_changed_code_makes_another_process(tmp_path: Path) -> None:
+    """Also code deep below the package, as after `git pull` in an editable installation."""
+    for name in ("memory_server/tools", "sandbox", "nlp/__pycache__"):
+        (tmp_path / name).mkdir(parents=True)
+    place = tmp_path / "memory_server" / "tools" / "turn.py"
+    place.touch()
+    stamps = [shim._code_stamp(str(tmp_path))]
+    (tmp_path / "nlp" / "__pycache__" / "turn.pyc").touch()
+    (tmp_path / "memory_server" / ".#turn.py").symlink_to("nobody@nowhere:1")
+    assert shim._code_stamp(str(tmp_path)) == stamps[0]
+    os.utime(place, (1, 1))
+    stamps.append(shim._code_stamp(str(tmp_path)))
+    place.unlink()
+    stamps.append(shim._code_stamp(str(tmp_path)))
+    assert len(set(stamps)) == 3
+
+
+def test_all_code_counts_for_another_process() -> None:
+    declared = tomllib.loads((_root() / "pyproject.toml").read_text())
+    assert list(shim._PACKAGES) == declared["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 
 @pytest.mark.parametrize(
@@ -280,15 +338,17 @@ def test_a_window_whose_client_reads_nothing_ends(tmp_path: Path) -> None:
 
 def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> None:
     with windows(tmp_path, 1, "--toolsets", "all") as (first,):
-        os.utime(next(shared.glob("*.sock")), (1, 1))  # one that is just starting may take longer
         first.call("remember_turn", messages=PIZZA)
         pid = only_process()["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
             done = hook(tmp_path)
             assert (done.returncode, done.stderr) == (0, b"")
+            began = time.monotonic()
             with running(command(tmp_path)) as alone:
                 alone.connect()
+                # It also stops one that has just started; one that is starting has START_SECONDS.
+                assert time.monotonic() - began < (shim.CONNECT_SECONDS + shim.START_SECONDS) / 2
                 alone.call("remember_turn", messages=[{"role": "user", "content": "我住在上海"}])
                 os.kill(pid, signal.SIGCONT)
                 time.sleep(0.3)
@@ -299,6 +359,86 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> No
             os.kill(pid, signal.SIGCONT)
         assert only_process()["sessions"] == 1
         assert len(first.call("search_memories")["results"]) == 2
+
+
+@contextmanager
+def odd_process(data_dir: Path, change: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A shared process whose code was changed by `change`, which sees its module as `it`."""
+    asked = shim.Asked(["--data-dir", str(data_dir)], os.environ)
+    path = shim.socket_at(shim.folder(os.environ), asked.key())
+    code = f"from memory_server.cli import shared_process as it; import asyncio, time\n{change}\nit.main()"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        arguments = [sys.executable, "-c", code, path, str(listener.fileno()), *asked.flags]
+        made = subprocess.Popen(arguments, pass_fds=[listener.fileno()])
+    try:
+        until(lambda: only_process().get("pid") == made.pid)
+        yield made
+    finally:
+        made.kill()
+        made.wait()
+
+
+SLOW_HOOK = """
+async def slow(*_):
+    from pathlib import Path
+    try:
+        await asyncio.sleep({})
+        Path({!r}).write_text("done")
+    except asyncio.CancelledError:
+        Path({!r}).write_text("taken back")
+        raise
+it.ASKED["hook"] = slow
+"""
+
+
+@pytest.mark.parametrize("name", ["UserPromptSubmit", "SessionStart"])
+def test_a_hook_that_gets_no_answer_recalls_itself(tmp_path: Path, name: str) -> None:
+    """It takes back what it asked for: otherwise its own answer would be the second of the turn, and be left out."""
+    data, told = tmp_path / "data", str(tmp_path / "told")
+    stored = [*command(data), "remember", "--session", "1", "我喜欢吃披萨"]
+    subprocess.run(stored, check=True, capture_output=True, timeout=60)
+    given = json.dumps(event(name, prompt="晚上吃披萨吗？", prompt_id="p", source="startup")).encode()
+    with odd_process(data, SLOW_HOOK.format(60, told, told)):
+        asked = [*command(data), "hook", "--seconds", "30"]
+        done = subprocess.run(asked, input=given, capture_output=True, timeout=60)
+        assert "我喜欢吃披萨" in done.stdout.decode()
+        assert done.stderr == b""
+        until(lambda: Path(told).exists())
+        assert Path(told).read_text() == "taken back"
+
+
+def test_a_turn_that_ended_is_stored_by_one_process_only(tmp_path: Path) -> None:
+    """However long it takes: the hook of a turn takes nothing back."""
+    data, told = tmp_path / "data", str(tmp_path / "told")
+    (tmp_path / "talk.jsonl").write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "米娅"}}))
+    given = json.dumps(event("Stop", transcript_path=str(tmp_path / "talk.jsonl"))).encode()
+    with odd_process(data, SLOW_HOOK.format(3 * shim.RECALL_SECONDS, told, told)):
+        asked = [*command(data), "hook", "--seconds", "30"]
+        done = subprocess.run(asked, input=given, capture_output=True, timeout=60)
+        assert (done.stdout, done.stderr) == (b"", b"")
+        assert Path(told).read_text() == "done"
+        assert not list(data.glob("*~*"))
+
+
+BUSY_THREAD = """
+async def busy(*_):
+    open({!r}, "w").close()
+    await asyncio.to_thread(time.sleep, 60)
+it.ASKED["recall"] = busy
+"""
+
+
+def test_the_end_does_not_wait_for_threads(tmp_path: Path) -> None:
+    began = tmp_path / "busy"
+    asked, stop = ([*command(tmp_path), *words] for words in (("recall", "x"), ("daemon", "stop")))
+    with odd_process(tmp_path, BUSY_THREAD.format(str(began))) as process, subprocess.Popen(asked) as asking:
+        until(began.exists)
+        said = subprocess.run(stop, check=True, capture_output=True, timeout=30).stdout
+        assert said.startswith(b"ended: ")
+        until(lambda: is_gone(process.pid), 1)  # the command returns when it has ended
+        asking.kill()
 
 
 def test_what_stands_in_the_way_of_a_socket(tmp_path: Path, shared: Path) -> None:

@@ -133,6 +133,13 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, arguments: list
     assert tree(Path.cwd()) == before
 
 
+def test_an_export_without_conversations_says_what_else_is_stored(run: Run) -> None:
+    run("call", "remember", '{"type": "tech", "topic": "pool", "content": "The pool has 20 connections."}')
+    status, out, err = run("export", "-")
+    assert (status, out) == (2, "")
+    assert "knowledge (notes 1) is not exported" in err
+
+
 def test_an_export_replaces_nothing_unless_told(run: Run) -> None:
     write("old.json", OLD)
     run("import", "old.json")

@@ -90,6 +90,18 @@ def test_without_a_current_node_the_newest_leaf_counts() -> None:
     assert said(chat.parse(json.dumps(tree))[0])[-1] == ("assistant", "later")
 
 
+@pytest.mark.parametrize("time", ["Infinity", "1e999", "1e306", "9" * 400])
+def test_a_time_that_cannot_be_is_one_sentence(time: str) -> None:
+    text = json.dumps(GPT).replace("1750000000.5", time)
+    with pytest.raises(chat.ChatError, match=r"has a message whose create_time .* milliseconds since 1970"):
+        chat.parse(text)
+
+
+def test_times_that_are_not_numbers_are_not_known() -> None:
+    tree = json.loads(json.dumps(GPT).replace("1750000000.5", '{"seconds": []}')) | {"current_node": None}
+    assert "timestamp" not in chat.parse(json.dumps(tree))[0][0]
+
+
 def test_a_loop_in_the_tree_ends() -> None:
     looped = {"mapping": {"a": node("b", [], "user", "1"), "b": node("a", [], "user", "2")}, "current_node": "a"}
     assert said(chat.parse(json.dumps(looped))[0]) == [("user", "2"), ("user", "1")]

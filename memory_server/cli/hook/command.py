@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from memory_server import shim
 from memory_server.app import App, Shared
 from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of, messages_now, session_of, turn_ended
 from memory_server.cli.project_file import in_folder
@@ -40,7 +41,7 @@ TURN_BYTES = 32_000_000
 
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     # The entrance of a command that shares a process gives up by itself.
-    patience = _Patience(flags.seconds) if shared is None else None
+    patience = _Patience(flags.seconds, shim.waited) if shared is None else None
     try:
         event = event_of(codec.loads(standard_input()))
         if shared is not None:
@@ -78,10 +79,10 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
         block = recalled_block(app.context, recollection, max_chars=max_chars)
-        said = _told(app, event, "\n".join(filter(None, (block, await noted_block(app.context, messages)))))
+        noted = await noted_block(app.context, messages)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
-    return said
+    return _told(app, event, "\n".join(filter(None, (block, noted))))
 
 
 async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: Shared | None) -> str:
@@ -91,11 +92,12 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: S
     async with _opened(settings, session, shared) as app:
         with_last, here = event.source != "compact", app.conversation()
         block = await beginning_block(app.context, here, session=session, with_last=with_last, max_chars=max_chars)
-        return _told(app, event, block)
+    return _told(app, event, block)
 
 
 def _told(app: App, event: HookEvent, block: str) -> str:
-    """The output for the client: `block` as context; empty if it is empty, or another hook has just given it."""
+    """The output for the client: `block` as context; empty if it is empty, or another hook has just given it. Nothing
+    is awaited from here to the answer: a hook that is taken back has claimed nothing."""
     if not block:
         return ""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.
@@ -155,12 +157,12 @@ def _end_of(path: str | None, size: int) -> bytes | None:
 
 
 class _Patience:
-    """Ends the process after `seconds`, unless `end` is called first."""
+    """Ends the process after `seconds`, of which `waited` are over, unless `end` is called first."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, waited: float) -> None:
         self._over = threading.Lock()
         """The first of the two takes it: the work, or the timer."""
-        self._timer = threading.Timer(seconds, self._give_up, [seconds])
+        self._timer = threading.Timer(max(0.0, seconds - waited), self._give_up, [seconds])
         self._timer.daemon = True
         self._timer.start()
 

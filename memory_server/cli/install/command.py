@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
+from memory_server.app import offered_tools
 from memory_server.cli.install import edits
 from memory_server.cli.install.clients import (
     CLIENTS,
@@ -35,7 +36,7 @@ from memory_server.cli.install.steps import (
     project_named,
     project_unnamed,
 )
-from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir
+from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir, load
 from sandbox.language import complaint
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
@@ -50,6 +51,7 @@ Hooks = Literal["wanted", "kept in step", "taken out"]
 async def install(settings: Settings, flags: Namespace) -> None:
     """Put the server into the client's settings, or with `print` show what belongs there."""
     machine, server = _machine(), _server(flags)
+    offered_tools(_settings_of(server))  # a wrong name is refused here too, in the server's own words
     if flags.client == "print":
         _print(replace(server, hooks=flags.with_hooks), machine.system)
         return
@@ -75,6 +77,13 @@ async def install(settings: Settings, flags: Namespace) -> None:
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
     _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
+
+
+def _settings_of(server: Server) -> Settings:
+    """What the installed server will have: its flags and the settings file, and nothing of this shell."""
+    given = {name.replace("-", "_"): value or True for name, value in {**server.flags, **server.offer}.items()}
+    file = given.pop("config", None)
+    return load({}, given, None if file is None else Path(str(file)))
 
 
 def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
