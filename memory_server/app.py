@@ -141,6 +141,7 @@ class App:
             services,
             lambda: self.home.backups,
             self._health,
+            self.home.examinations,
             lambda: self.knowledge,
             unasked_chars=settings.notes.unasked_chars if unasked else 0,
             unasked_from=unasked,
@@ -162,11 +163,7 @@ class App:
     def maintenance(self) -> Maintenance:
         from memory_server.upkeep import Maintenance
 
-        async def tidy_knowledge() -> None:
-            await self.knowledge.clean_up(by="upkeep")
-            await self.knowledge.sessions.meaning.make_missing()
-
-        return Maintenance(self.conversations, self.store, self.home.ledger, self.clock, tidy_knowledge)
+        return Maintenance(self.context.engines, self.home.ledger, self.clock)
 
     @cached_property
     def _knowledge(self) -> Knowledge:
@@ -276,7 +273,8 @@ class App:
 
     async def _health(self) -> Sequence[Finding]:
         found = await asyncio.to_thread(self.home.examine)
-        return [*found, *await self.knowledge.examine(), *await examine_sandbox(self.sandbox)]
+        knowledge = [finding for look in await self.knowledge.lifecycle.examinations() for finding in await look()]
+        return [*found, *knowledge, *await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
         """The pause that lasts now, during which nothing is stored; None: there is no pause."""
@@ -373,7 +371,7 @@ class App:
             log.warning("could not look for outdated words: %s", error)
         else:
             if outdated:
-                from memory_server.upkeep import outdated_text
+                from memory_server.managers.lifecycle import outdated_text
 
                 log.warning("%s", outdated_text(outdated))
         if self.settings.words.simplified and not can_simplify():

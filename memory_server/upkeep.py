@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_server.core.errors import MemoryServerError
-from memory_server.core.ports import ConversationStore
-from memory_server.managers.context import Conversations
+from memory_server.core.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     from memory_server.storage.home import FolderLedger
@@ -28,14 +26,6 @@ DUE_AFTER_MS = 20 * 3_600_000
 """Upkeep is due this long after it last ended: less than a day, so that a slow run does not skip the next."""
 
 
-def outdated_text(count: int) -> str:
-    """A sentence on what to do about memories whose words were found with other settings."""
-    were = "memory was" if count == 1 else "memories were"
-    return (
-        f"{count} {were} indexed with other words settings; run `memory-server doctor --reindex`, first with --dry-run."
-    )
-
-
 class Due(Protocol):
     def overdue(self) -> bool: ...
 
@@ -45,19 +35,8 @@ class Due(Protocol):
 class Maintenance:
     """Runs upkeep. Idempotent: running it again at once changes nothing."""
 
-    def __init__(
-        self,
-        conversations: Conversations,
-        store: ConversationStore,
-        ledger: FolderLedger,
-        clock: Callable[[], int],
-        tidy_knowledge: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        self._conversations = conversations
-        self._store = store
-        self._ledger = ledger
-        self._clock = clock
-        self._tidy_knowledge = tidy_knowledge
+    def __init__(self, engines: Sequence[Lifecycle], ledger: FolderLedger, clock: Callable[[], int]) -> None:
+        self._engines, self._ledger, self._clock = engines, ledger, clock
 
     def overdue(self) -> bool:
         """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
@@ -65,9 +44,8 @@ class Maintenance:
         return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
-        """Clean up and compact every conversation, if that is overdue and no other process is doing it. Returns the
-        number of memories forgotten, or None if it was not this process's turn. A conversation that fails is logged and
-        skipped."""
+        """Let each engine do its upkeep, if that is overdue and no other process is doing it. Returns the number of
+        memories and entries that were cleaned up, or None if it was not this process's turn."""
         with self._ledger.turn() as ours:
             if not ours or not self.overdue():
                 return None
@@ -75,25 +53,8 @@ class Maintenance:
             # not delete what people can still bring back.
             last_ms = self._ledger.last_run_ms()
             seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
-            forgotten = outdated = 0
-            for name in await self._conversations.ids():
-                try:
-                    conversation = self._conversations.get(name)
-                    removed = await conversation.short_term.clean_up(by="upkeep")
-                    outdated += await conversation.short_term.outdated()
-                    await self._store.compact(name, now_ms=seen_from_ms)
-                except MemoryServerError as error:
-                    log.warning("upkeep skipped a conversation: %s", error)
-                else:
-                    forgotten += len(removed.forgotten)
-            if self._tidy_knowledge is not None:
-                try:
-                    await self._tidy_knowledge()
-                except MemoryServerError as error:
-                    log.warning("upkeep skipped the knowledge: %s", error)
+            forgotten = sum([await engine.keep_up(seen_from_ms) for engine in self._engines])
             self._ledger.note_run(self._clock())
-            if outdated:
-                log.warning("%s", outdated_text(outdated))
             return forgotten
 
 

@@ -107,10 +107,10 @@ async def _reindex(app: App, flags: Namespace) -> None:
 
 
 async def _cleanup(app: App, flags: Namespace) -> None:
-    moved = await app.knowledge.clean_up(dry_run=flags.dry_run)
+    moved = [row async for cleaned in app.knowledge.lifecycle.clean_up(dry_run=flags.dry_run) for row in cleaned.left]
     console().print(f"{'Would archive' if flags.dry_run else 'Archived'} {counted(len(moved), 'entry')}.")
-    for entry, reason in moved:
-        console().print(f"  {entry.id} {reason}: {escape(clipped(entry.title or entry.body, 60))}")
+    for row in moved:
+        console().print(f"  {row.id} {row.reason}: {escape(clipped(row.text, 60))}")
     made, left, why = (0, 0, "") if flags.dry_run else await app.knowledge.sessions.meaning.make_missing()
     if made:
         console().print(f"Made the vectors of {counted(made, 'text')}.")

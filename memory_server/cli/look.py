@@ -24,14 +24,14 @@ from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
-from memory_server.core.changes import change_id
 from memory_server.core.contents import MergeCounts
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.core.lifecycle import Lifecycle, Step, engine_of
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted
 from memory_server.managers.context import Conversation
+from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import age_of, age_text
-from memory_server.tools.archive import Step, step_of
 from sandbox.language import term, translated
 
 Act = Callable[[Conversation], Awaitable[None]]
@@ -188,43 +188,33 @@ async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] 
 async def history(app: App, flags: Namespace) -> None:
     if flags.limit < 1:
         raise InvalidInput("--limit must be at least 1 change.")
-    names = await chosen(app, flags)
+    only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
+    engines: Sequence[Lifecycle] = app.context.engines
     if flags.before is not None:
-        names = [(await by_change(app, flags, flags.before)).id]
-    found: list[tuple[int, str]] = []
-    for name in names:
-        in_it = f" {term(f'in {name}')}" if len(names) > 1 else ""
-        for commit in await app.conversation(name).archive.history(before=flags.before, limit=flags.limit + 1):
-            when = time_text(commit.at_ms, app.settings.zone)
-            steps = "; ".join(step_text(step_of(change)) for change in commit.changes)
-            found.append((commit.at_ms, f"{change_id(name, commit.version)} {when}{in_it} {commit.by}: {steps}"))
-    found.sort(key=lambda item: -item[0])
-    out = console()
-    for _, line in found[: flags.limit]:
-        out.print(escape(line))
+        engines = [engine_of(engines, flags.before)]
+    found = [
+        change
+        for engine in engines
+        if only is None or engine.keeps == "conversations"
+        for change in await engine.history(only, before=flags.before, limit=flags.limit + 1)
+    ]
+    found.sort(key=lambda change: -change.at_ms)
+    several, out = len({change.place for change in found}) > 1, console()
+    for change in found[: flags.limit]:
+        in_it = f" {term(f'in {change.place}')}" if several else ""
+        steps = "; ".join(map(step_text, change.steps))
+        when = time_text(change.at_ms, app.settings.zone)
+        out.print(escape(f"{change.id} {when}{in_it} {change.by}: {steps}"))
     if not found:
-        out.print(f"No change is in the history; {escape(_whereabouts(app, names))}")
+        out.print(f"No change is in the history; {escape(_whereabouts(app, await chosen(app, flags)))}")
     elif len(found) > flags.limit:
-        last = found[flags.limit - 1][1].partition(" ")[0]
-        out.print(f"More: --before {last}" if len(names) == 1 else "More: -c ID, or a larger --limit")
+        out.print("More: -c ID, or a larger --limit" if several else f"More: --before {found[flags.limit - 1].id}")
 
 
 def step_text(step: Step) -> str:
     """What a step of a change did, in the language of the reader; texts of users stay as they are."""
-    counts = {"text": term(step.text)} if step.what == "reinforced" and step.text else {}
-    return str(step.model_copy(update={"what": term(step.what), **counts}))
-
-
-async def by_change(app: App, flags: Namespace, change: str) -> Conversation:
-    """The conversation in which the change with this id was made. Raises InvalidInput: there is no such change."""
-    version = change.partition("-")[0]
-    number = int(version) if version.isascii() and version.isdecimal() and len(version) < 16 else 0
-    made = [name for name in await chosen(app, flags) if change_id(name, number) == change]
-    if not made:
-        raise InvalidInput(f"There is no change {change}; `memory-server history` lists the changes.")
-    if len(made) > 1:
-        raise InvalidInput(f"The change {change} can be one of {' or '.join(made)}; say which with -c.")
-    return app.conversation(made[0])
+    text = term(step.text) if step.what == "reinforced" and step.text else step.text
+    return one_line(" ".join(filter(None, (term(step.what), step.id, f"- {text}" if text else None))))
 
 
 async def show(app: App, flags: Namespace) -> None:

@@ -20,22 +20,23 @@ from memory_server.app import NO_OPENCC, App
 from memory_server.cli.calls import called
 from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import running, told
-from memory_server.cli.look import by_change, chosen, each, step_text, tally_text, with_id
+from memory_server.cli.look import chosen, each, step_text, tally_text, with_id
 from memory_server.cli.terminal import clipped, complain, console, print_columns, progress, time_text, watched, write
 from memory_server.core.archive import Archived
 from memory_server.core.changes import Edited
 from memory_server.core.contents import Mode
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.core.lifecycle import engine_of
 from memory_server.core.model import LAST_MS, ShortTermMemory
 from memory_server.core.phrases import Finding, counted
 from memory_server.core.private import Pause
 from memory_server.core.times import iso
 from memory_server.managers.archive import name_of
 from memory_server.managers.context import Conversation
-from memory_server.tools.archive import REASONS, Step, kept_text
+from memory_server.managers.lifecycle import outdated_text
+from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.trigger_runner import examine_sandbox
-from memory_server.upkeep import outdated_text
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import term, translated
@@ -59,13 +60,13 @@ async def undo(app: App, flags: Namespace) -> None:
         return
     if flags.dry_run:
         raise InvalidInput("--dry-run goes with --memory; a change can be taken back, and that too.")
-    asked = {"changeId": flags.change}
-    if not flags.change.startswith("k"):  # a change of notes, such as `k2`, is not of a conversation
-        asked["conversation_id"] = (await by_change(app, flags, flags.change)).id
-    answer, out = await called(app, "undo_change", asked), console()
-    out.print(escape(answer.text.partition("\n")[0]))
-    for step in answer.structured["changes"]:
-        out.print(Text(f"- {step_text(Step(**step))}"))
+    engine = engine_of(app.context.engines, flags.change)
+    named = engine.keeps == "conversations" and hasattr(flags, "conversation")
+    place = (await chosen(app, flags))[0] if named else None
+    done, out = await engine.undo(flags.change, place, by="undo_change"), console()
+    out.print(escape(f"Undid {flags.change}; change {done.id}."))
+    for step in done.steps:
+        out.print(Text(f"- {step_text(step)}"))
 
 
 async def _bring_back(app: App, flags: Namespace) -> None:
@@ -139,22 +140,30 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 async def cleanup(app: App, flags: Namespace) -> None:
     out, kept = console(), app.context.services.parameters.retention.always_kept
-    spared: list[str] = []
-
-    async def forget(conversation: Conversation) -> None:
-        removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
-        count, remaining = len(removed.forgotten), removed.remaining
-        done = f"would forget {count}, keeps {remaining}" if flags.dry_run else f"forgot {count}, keeps {remaining}"
-        later = term(f" ({removed.due} of them for later runs)") if removed.due else ""
-        out.print(f"[bold]{escape(conversation.id)}[/] {term(done)}{later}")
-        for forgotten in removed.forgotten:
-            memory, reason = forgotten.memory, term(REASONS[forgotten.reason])
-            when = time_text(memory.time_ms, app.settings.zone)
-            out.print(Text(f"  {memory.id} {when} {reason}: {clipped(memory.text, 60)}"))
-        if 0 < removed.remaining <= kept:
-            spared.append(conversation.id)
-
-    await each(app, flags, "cleaning up", forget)
+    spared, only = False, (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
+    for engine in app.context.engines:
+        if only is not None and engine.keeps == "knowledge":
+            continue
+        async for cleaned in engine.clean_up(only, dry_run=flags.dry_run):
+            if cleaned.problem is not None:
+                complain(cleaned.problem)
+                continue
+            if engine.keeps == "conversations":
+                count, remaining = len(cleaned.left), cleaned.remaining
+                done = (
+                    f"would forget {count}, keeps {remaining}"
+                    if flags.dry_run
+                    else f"forgot {count}, keeps {remaining}"
+                )
+                later = term(f" ({cleaned.due} of them for later runs)") if cleaned.due else ""
+                out.print(f"[bold]{escape(cleaned.place)}[/] {term(done)}{later}")
+                spared = spared or 0 < remaining <= kept
+            elif cleaned.left:
+                out.print(f"[bold]{escape(cleaned.place)}[/]")
+            for leaving in cleaned.left:
+                reason = term(REASONS.get(leaving.reason, leaving.reason))
+                when = time_text(leaving.time_ms, app.settings.zone)
+                out.print(Text(f"  {leaving.id} {when} {reason}: {clipped(leaving.text, 60)}"))
     if spared:
         out.print(kept_text(kept))
 
@@ -186,14 +195,14 @@ async def restore(app: App, flags: Namespace) -> int:
     with progress("restoring", known.get(flags.name, 0)) as advance:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
+    verb = term("would get" if dry_run else "got")
     for one in done:
-        verb, change = term("would get" if dry_run else "got"), f" (change {one.change_id})" if one.change_id else ""
-        console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.counts)}{change}")
+        change = f" (change {one.change_id})" if one.change_id else ""
+        entries = one.keeps == "knowledge"
+        counts = term(f"{one.counts.added:,} entries") if entries else tally_text(one.counts)
+        console().print(f"[bold]{escape(one.place)}[/] {verb} {counts}{change}")
         for reason in one.left_out:
             complain(f"left out: {reason}.")
-    if only is None and (entries := await backups.restore_knowledge(flags.name, mode, dry_run=dry_run)) is not None:
-        verb = term("would get" if dry_run else "got")
-        console().print(f"[bold]{term('knowledge')}[/] {verb} {term(f'{entries:,} entries')}")
     return 1 if any(one.left_out for one in done) else 0
 
 
@@ -307,11 +316,11 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
     yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(found)}")
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
-    examinations = await asyncio.to_thread(app.home.examinations)
+    examinations = [examine for engine in app.context.engines for examine in await engine.examinations()]
     for examine in watched("examining", examinations, len(examinations)):
-        for finding in await asyncio.to_thread(examine):
+        for finding in await examine():
             yield finding
-    if examinations:
+    if await app.conversations.ids():
         # Opening a conversation mends it; who only looks changes nothing.
         async with App(app.settings.model_copy(update={"read_only": True}), brief=True) as reader:
             outdated = await reader.conversations.outdated()
@@ -321,8 +330,6 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
             yield Finding("note", "words", NO_OPENCC)
         else:
             yield Finding("ok", "words", "all memories were indexed with the present settings")
-    for finding in await app.knowledge.examine():
-        yield finding
     for finding in await examine_sandbox(app.sandbox):
         yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):

@@ -9,6 +9,9 @@ from typing import Literal
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
 
+BEGINNING_CHARS = 100
+"""Characters of the beginning of a text, by which a person recognizes it."""
+
 
 def counted(count: int, noun: str) -> str:
     """`1 memory`, `3 memories`."""
@@ -21,6 +24,12 @@ def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
     bytes). If it is longer than `most`, its middle is left out."""
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
+
+
+def beginning(text: str) -> str:
+    """The first words of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= BEGINNING_CHARS else f"{line[:BEGINNING_CHARS]}…"
 
 
 def unreadable(conversations: Mapping[str, object]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memory_server.core.archive import Archived
 from memory_server.core.changes import Change, Commit
+from memory_server.core.lifecycle import HISTORY_PAGE as HISTORY_PAGE
 from memory_server.core.model import ConversationState
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     from memory_server.core.contents import Backup, Contents
     from sandbox import CheckReport, TriggerRecord, Verdict
-
-HISTORY_PAGE = 50
-"""Commits on a page of the history: what fits on a screen or two."""
 
 Result = TypeVar("Result")
 Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
@@ -79,6 +77,9 @@ class BackupWriter(Protocol):
 
     def finish(self) -> Backup:
         """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
+
+    def beside(self) -> Path:
+        """A path beside it that is free, for a copy of the knowledge."""
 
     def discard(self) -> None:
         """Remove what was written; does nothing after `finish`."""

@@ -223,16 +223,21 @@ def change_id(seq: int) -> str:
     return f"k{seq}"
 
 
+def is_change_id(text: str) -> bool:
+    """Whether it has the form of a change of knowledge."""
+    digits = text[1:]
+    return text[:1] == "k" and digits.isascii() and digits.isdecimal() and len(digits) <= 15
+
+
 def seq_of(text: str) -> int:
     """The number in a change id.
 
     Raises:
         InvalidInput: it is not one.
     """
-    digits = text[1:]
-    if text[:1] != "k" or not digits.isascii() or not digits.isdecimal() or len(digits) > 15:
+    if not is_change_id(text):
         raise InvalidInput(f"`{text}` is not a change of knowledge; give a changeId such as k42 that a tool returned.")
-    return int(digits)
+    return int(text[1:])
 
 
 def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:

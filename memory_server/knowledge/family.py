@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import without_surrogates
-from memory_server.core.phrases import Finding
-from memory_server.knowledge.entry import Change, Entry, Figures, Filter, Operation, Reason, Scope, Space, seq_of
+from memory_server.knowledge.entry import Entry, Figures, Filter, Scope, Space
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
-from memory_server.knowledge.notes import NOTES, Notes
-from memory_server.knowledge.options import NAMESPACES
-from memory_server.knowledge.policies import Options, expired, over_limit, taking_back, to_archive, to_purge
-from memory_server.knowledge.ports import Committed, Embeddings, Entries, EntryStore, Held, Models
+from memory_server.knowledge.notes import Notes
+from memory_server.knowledge.policies import Options
+from memory_server.knowledge.ports import Embeddings, Entries, EntryStore, Held, Models
 from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.sessions import SessionOptions, Sessions
 from memory_server.knowledge.unasked import Unasked, lines_of, meant, question_of
-from memory_server.recall.parameters import DAY_MS
 from memory_server.recall.passages import one_line
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 
 log = logging.getLogger(__name__)
 LAYERS_SECONDS = 2.0
@@ -65,6 +65,13 @@ class Knowledge:
         """The layers, made at first use."""
         return Layers(self.store, self.clock, self.layer_options, self.options.refuse)
 
+    @cached_property
+    def lifecycle(self) -> KnowledgeLifecycle:
+        """The past of all of it."""
+        from memory_server.knowledge.lifecycle import KnowledgeLifecycle
+
+        return KnowledgeLifecycle(self)
+
     async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> str:
         """Lines about the notes and entries of layers that `text` brings to mind, for a prompt; empty: none do.
         `toolsets` names which of the two may come. Counts nothing."""
@@ -82,57 +89,6 @@ class Knowledge:
             # A repository must not keep away what is this user's own.
             log.warning("entries of layers could not be recalled: %s", error or f"it took {LAYERS_SECONDS:g} s")
         return lines_of(meant(found), max_chars)
-
-    async def undo(self, change: str, *, by: str = "api") -> Committed[None]:
-        """Take a change such as `k42` back; its entries are as they are now.
-
-        Raises:
-            InvalidInput: it is not a change, something was changed again after it, or it is too long ago.
-        """
-        seq = seq_of(change)
-        found = await self.store.operations(before=seq + 1, limit=1)
-        if not found or found[0][1].seq != seq:
-            raise InvalidInput(f"There is no change {change}; `memory-server knowledge history` lists all changes.")
-        scope, operation = found[0]
-        if _REPLACED in operation.detail:
-            former = Path(operation.detail[_REPLACED])
-            if not await asyncio.to_thread(former.exists):
-                raise InvalidInput(f"{change} is too long ago: what was there before it is not kept any more.")
-            return Committed(None, (), await self._replace(former, Operation("undo", by, detail={"change": change})))
-
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
-            return taking_back(held, seq, self.clock()), None
-
-        done = await self.store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
-        self.notes.changed()
-        return done
-
-    async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
-        """Archive what is over or too much, remove what is in the archive for longer than it is kept, and forget old
-        texts and operations; what was archived, or with `dry_run` would be. It is no later for it than a day after the
-        last operation: so a clock that is years ahead, or a long leave, costs nothing."""
-        done = [operation for _, operation in await self.store.operations()]
-        last = next((each for each in done if each.op != "cleanup"), done[-1] if done else None)
-        now_ms = self.clock() if last is None else min(self.clock(), last.at_ms + DAY_MS)
-        moved: list[tuple[Entry, Reason]] = []
-        for scope in await self.store.scopes():
-            moved += await self._clean_up(scope, now_ms, by, dry_run=dry_run)
-        for layer in self.layers.known if self.layer_options.tidy or by == "cleanup" else ():
-            moved += await layer.clean_up(dry_run=dry_run, by=by)
-        if not dry_run:
-            done_ms = now_ms - round(self.options.audit_days * DAY_MS)
-            await self.store.tidy(texts_before_ms=now_ms - self.options.keep_ms, operations_before_ms=done_ms)
-        return moved
-
-    async def _clean_up(self, scope: Scope, now_ms: int, by: str, *, dry_run: bool) -> list[tuple[Entry, Reason]]:
-        most = {Scope("refs", name): self.ref_options.bounds(name).entries for name in NAMESPACES}.get(scope)
-
-        def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
-            due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
-            purged = to_purge(held, now_ms - self.options.keep_ms)
-            return [] if dry_run else [*to_archive(due, now_ms), *purged], due
-
-        return (await self.store.commit(scope, decide, Operation("cleanup", by, now_ms))).result
 
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
         """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""
@@ -178,52 +134,6 @@ class Knowledge:
         names = ["/".join(filter(None, (each.space, each.owner))) for each in scopes]
         return dict(zip(names, found, strict=True))
 
-    async def restore(self, copy: Path, *, overwrite: bool = False, dry_run: bool = False, by: str = "restore") -> int:
-        """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
-        `overwrite` makes the store equal to the copy, as one change. How many come, or with `dry_run` would.
-
-        Raises:
-            StorageError: the copy cannot be used; nothing was changed.
-        """
-        other, count = self.store.copy_at(copy), 0
-        try:
-            for scope in await other.scopes():
-                if overwrite:
-                    count += (await other.look(scope, lambda held: held.figures())).count
-                else:
-                    count += await self._merge(other, scope, dry_run=dry_run, by=by)
-        finally:
-            await other.aclose()
-        if overwrite and not dry_run:
-            await self._replace(copy, Operation("overwrite", by))
-        self.notes.changed()
-        return count
-
-    async def _replace(self, copy: Path, operation: Operation) -> int:
-        """Make the store equal to a copy, and note that in it; the number of the operation."""
-        try:
-            former = await self.store.set_aside()
-        except StorageError:
-            former = None  # what is damaged can be replaced, but not brought back
-        await self.store.replace_by(copy)
-        detail = {**operation.detail} | ({} if former is None else {_REPLACED: str(former)})
-        self.notes.changed()
-        return await self.store.note(NOTES, replace(operation, detail=detail))
-
-    async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> int:
-        theirs = await other.look(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
-
-        def decide(held: Held) -> tuple[Sequence[Change], int]:
-            coming = [entry for each in theirs if (entry := _newer(held, each)) is not None]
-            return [] if dry_run else coming, len(coming)
-
-        return (await self.store.commit(scope, decide, Operation("restore", by))).result
-
-    async def examine(self) -> list[Finding]:
-        """What is wrong with the store, and with the files of layers."""
-        found = [await each.examine() for each in (self.store, *(layer.folder for layer in self.layers.known))]
-        return [finding for findings in found for finding in findings]
-
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""
         await self.notes.aclose()
@@ -231,17 +141,3 @@ class Knowledge:
         if self.ref_options.store is not None:
             await self.ref_options.store.aclose()
         await self.store.aclose()
-
-
-def _newer(held: Held, theirs: Entry) -> Entry | None:
-    """Their entry as it would be stored here; None where ours is as new. One that was deleted here comes back, unless
-    another has its key now."""
-    ours = held.get(ref=theirs.ref)
-    if theirs.key is not None and theirs.archived_ms is None:
-        ours = held.keyed(theirs.kind, theirs.project, theirs.key) or ours
-    if ours is None:
-        return replace(theirs, id=0)
-    comes_back = ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
-    if ours.updated_ms >= theirs.updated_ms and not comes_back:
-        return None
-    return replace(theirs, id=ours.id, ref=ours.ref)

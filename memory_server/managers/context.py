@@ -26,6 +26,7 @@ from memory_server.recall.prompt_lines import MAX_BYTES, Language, language_of, 
 from memory_server.recall.selection import Recall
 
 if TYPE_CHECKING:
+    from memory_server.core.lifecycle import Lifecycle
     from memory_server.core.phrases import Finding
     from memory_server.core.ports import BackupStore
     from memory_server.knowledge.family import Knowledge
@@ -119,7 +120,8 @@ class Conversations:
 @dataclass(frozen=True)
 class Context:
     """`conversations` and the `services` that they share. `shelf` opens the place of their backups, `examine` gives the
-    findings about the place of the memories, and `family` the knowledge; of its toolsets `unasked_from` at most
+    findings about the place of the memories, `examinations` blocking calls for those about each conversation, and
+    `family` the knowledge; of its toolsets `unasked_from` at most
     `unasked_chars` characters come to each turn. `caller` names the caller; None if there is only one. `wire`: how the
     call came."""
 
@@ -127,6 +129,7 @@ class Context:
     services: Services
     shelf: Callable[[], BackupStore]
     examine: Callable[[], Awaitable[Sequence[Finding]]]
+    examinations: Callable[[], Sequence[Callable[[], list[Finding]]]]
     family: Callable[[], Knowledge]
     caller: str | None = None
     unasked_chars: int = 0
@@ -139,11 +142,18 @@ class Context:
         return self.family()
 
     @cached_property
+    def engines(self) -> tuple[Lifecycle, ...]:
+        """What keeps memories: conversations, and knowledge."""
+        from memory_server.managers.lifecycle import ConversationLifecycle
+
+        return ConversationLifecycle(self.conversations, self.services, self.examinations), self.knowledge.lifecycle
+
+    @cached_property
     def backups(self) -> Backups:
-        """The backups of all conversations."""
+        """The backups of all that is kept."""
         from memory_server.managers.backups import Backups
 
-        return Backups(self.services, self.shelf(), self.family())
+        return Backups(self.engines, self.services.clock, self.shelf())
 
     def language(self, texts: Sequence[str]) -> Language:
         """The readers' language, or that of `texts` where it is not set."""

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC
 from typing import Annotated
 
 from pydantic import Field
 
 from memory_server.core.archive import Archived
-from memory_server.core.changes import (
-    Change,
-    CleanedUp,
-    Pinned,
-    Reinforced,
-    TriggerRemoved,
-    TriggerSet,
-    Unpinned,
-    change_id,
-)
+from memory_server.core.changes import change_id
+from memory_server.core.lifecycle import engine_of
 from memory_server.core.model import LongTermMemory, Memory
-from memory_server.core.phrases import counted
+from memory_server.core.phrases import beginning, counted
 from memory_server.core.times import iso
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import ChangeId, From, Result, beginning, undo_hint, when
+from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
 
@@ -199,31 +190,10 @@ class Step(Result):
         return one_line(" ".join(filter(None, (self.what, self.id, f"- {self.text}" if self.text else None))))
 
 
-def step_of(change: Change) -> Step:
-    match change:
-        case Reinforced(id=memory_id, before=before, after=after):
-            return Step(what="reinforced", id=memory_id, text=f"{before:g} to {after:g}")
-        case Pinned(id=memory_id) | Unpinned(id=memory_id):
-            return Step(what=type(change).__name__.lower(), id=memory_id)
-        case TriggerSet(kept, before):
-            return Step(what="stored" if before is None else "replaced", id=kept.name, text=beginning(kept.prompt))
-        case TriggerRemoved(kept):
-            return Step(what="removed", id=kept.name, text=beginning(kept.prompt))
-        case CleanedUp():
-            return Step(what="cleaned up")
-        case _:
-            memory = change.memory
-            return Step(what=type(change).__name__.lower(), id=memory.id, text=beginning(memory.text))
-
-
-def _steps(changes: Sequence[Change]) -> list[Step]:
-    return list(map(step_of, changes))
-
-
 class UndoResult(Result):
     undone: str = Field(description="The change that was taken back")
-    changes: Annotated[list[Step], From(form=_steps, words="What that did")]
-    changeId: str = Field(description="Names the undoing, which can be undone too")
+    changes: Annotated[list[Step], From("steps", Step.each, "What that did")]
+    changeId: Annotated[str, From("id", words="Names the undoing, which can be undone too")]
 
     def __str__(self) -> str:
         return "\n".join([f"Undid {self.undone}; change {self.changeId}.", *(f"- {step}" for step in self.changes)])
@@ -235,19 +205,16 @@ async def undo_change(
     changeId: Annotated[Text, "As the tool that made the change returned it"],
     conversation_id: ConversationId = None,
 ) -> UndoResult:
-    if changeId.startswith("k"):
-        back = await context.knowledge.undo(changeId, by="undo_change")
-        steps = [Step(what="knowledge", id=each.ref, text=beginning(each.title or each.body)) for each in back.entries]
-        return UndoResult(undone=changeId, changes=steps, changeId=back.change_id or changeId)
-    done = await context.conversations.get(conversation_id).archive.undo(changeId, by="undo_change")
-    return UndoResult.of(done, undone=changeId)
+    engine = engine_of(context.engines, changeId)
+    place = context.conversations.get(conversation_id).id if engine.keeps == "conversations" else None
+    return UndoResult.of(await engine.undo(changeId, place, by="undo_change"), undone=changeId)
 
 
 class HistoryEntry(Result):
-    changeId: str = Field(description="Names the change for undo_change")
+    changeId: Annotated[str, From("id", words="Names the change for undo_change")]
     at: Annotated[str, From("at_ms", iso, "When")]
     by: str = Field(description="Which tool or command; `hand` is a person with an editor")
-    steps: Annotated[list[Step], From("changes", _steps, "What happened, in order")]
+    steps: Annotated[list[Step], From(form=Step.each, words="What happened, in order")]
 
 
 class HistoryResult(Result):
@@ -275,9 +242,8 @@ async def get_history(
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), "Changes on a page"] = 20,
     before: Annotated[Text | None, "changeId of the last one of the page before"] = None,
 ) -> HistoryResult:
-    conversation = context.conversations.get(conversation_id)
+    [engine] = (engine for engine in context.engines if engine.keeps == "conversations")
     # One more than is shown: then it is known whether there is a next page.
-    page = await conversation.archive.history(before=before, limit=limit + 1)
-    shown = page[:limit]
-    changes = [HistoryEntry.of(commit, changeId=change_id(conversation.id, commit.version)) for commit in shown]
+    page = await engine.history(context.conversations.get(conversation_id).id, before=before, limit=limit + 1)
+    changes = HistoryEntry.each(page[:limit])
     return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)

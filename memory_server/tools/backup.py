@@ -50,7 +50,7 @@ async def backup_memories(
 
 
 class Restored(Result):
-    conversation_id: str = Field(description="Where the memories are kept")
+    conversation_id: Annotated[str, From("place", words="Where the memories are kept")]
     added: Annotated[int, From("counts.added", words="Memories that were not there")]
     replaced: Annotated[int, From("counts.replaced", words="Memories that were there in another form")]
     removed: Annotated[int, From("counts.removed", words="Memories that the backup does not hold; with overwrite only")]
@@ -103,10 +103,9 @@ async def restore_memories(
     conversation_id: Annotated[Text | None, "Only this conversation; by default all in the backup"] = None,
 ) -> RestoreResult:
     done = await context.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
-    entries = None
-    if conversation_id is None:
-        entries = await context.backups.restore_knowledge(name, mode, dry_run=dry_run, by="restore_memories")
-    return RestoreResult(conversations=Restored.each(done), dryRun=dry_run, entries=entries)
+    rows = [each for each in done if each.keeps == "conversations"]
+    entries = sum(each.counts.added for each in done if each.keeps == "knowledge") if len(done) > len(rows) else None
+    return RestoreResult(conversations=Restored.each(rows), dryRun=dry_run, entries=entries)
 
 
 class BackupRow(Result):

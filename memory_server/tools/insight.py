@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from memory_server.core.model import ShortTermMemory
-from memory_server.core.phrases import counted
+from memory_server.core.phrases import beginning, counted
 from memory_server.core.times import iso, local
 from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
@@ -21,7 +21,7 @@ from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import From, Result, beginning, hundredths, shell_command, when
+from memory_server.tools.base.result import From, Result, hundredths, shell_command, when
 from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
 from memory_server.tools.base.tool import tool
 from memory_server.tools.short_term import SHOWN_KEYWORDS

@@ -24,6 +24,7 @@ from memory_server.core.errors import SnapshotBroken
 from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
 from memory_server.managers.context import Conversations
+from memory_server.managers.lifecycle import ConversationLifecycle
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
@@ -49,11 +50,12 @@ class House:
         self.data = data
         self.store = open_store(data)
         around = Services(self.store, TableRunner(), Parameters(), lambda: NOW, Random(0))
-        self.chat = Conversations(around).get(CHAT)
+        conversations = Conversations(around)
+        self.chat = conversations.get(CHAT)
         self.folder = self.store.folder(CHAT)
         self.private = self.folder / PRIVATE
         self.shelf = BackupFolder(data / ".memory-server" / "backups")
-        self.backups = Backups(around, self.shelf)
+        self.backups = Backups([ConversationLifecycle(conversations, around)], lambda: NOW, self.shelf)
 
     async def found(self) -> dict[str, Any]:
         """Everything that must be as before or as after."""

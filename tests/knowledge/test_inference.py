@@ -53,7 +53,7 @@ async def test_facts_are_added_and_replaced_and_never_deleted(tmp_path: Path) ->
             ("NONE", 2, "Eats no peanuts"),
             ("ADD", 3, "Has a cat"),
         ]
-        await app.knowledge.undo(again["changeId"])
+        await app.knowledge.lifecycle.undo(again["changeId"])
         assert set(contents(await said(app.context, "memory_get_all"))) == {"Lives in Bonn", "Eats no peanuts"}
         figures = await said(app.context, "memory_get_stats")
         assert figures["models"]["model_calls"] == 2
@@ -115,7 +115,7 @@ async def test_an_update_is_merged_by_the_model(tmp_path: Path) -> None:
         done = await said(app.context, "memory_update", memory_id=1, data="moved to Köln")
         assert asked(fake) == {"memory": "Lives in Bonn, with a cat", "data": "moved to Köln"}
         assert (done["mode_used"], done["memory"]["content"]) == ("inference", "Lives in Köln, with a cat")
-        await app.knowledge.undo(done["changeId"])
+        await app.knowledge.lifecycle.undo(done["changeId"])
         assert contents(await said(app.context, "memory_get_all")) == ["Lives in Bonn, with a cat"]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from knowledge.conftest import NOW, Clock
+from knowledge_past import cleaned
 
 from memory_server import open_memory
 from memory_server.app import project_here
@@ -347,7 +348,7 @@ async def test_100_retrievals_leave_git_status_clean(tmp_path: Path, monkeypatch
         for number in range(100):
             assert (await layer.retrieve("披萨")).total == 20
             await layer.get(f"entry-{number % 20}")
-        await app.knowledge.clean_up()
+        await cleaned(app.knowledge)
         await layer.save("entry-3", "披萨 number 3")
         assert git(repository, "status", "--porcelain") == ""
         app.home.pause.write(Pause())
@@ -540,5 +541,5 @@ async def test_upkeep_leaves_files_of_another_program_alone(tmp_path: Path, monk
     for toolsets, moved in (("notes", 0), ("layers", 2)):
         settings = Settings(toolsets=toolsets, layers={"max_entries": 1, "project_dir": tmp_path / "p"})  # type: ignore[arg-type]
         async with open_memory(tmp_path / "data", settings=settings) as app:
-            assert len(await app.knowledge.clean_up(by="upkeep")) == moved
+            assert len(await cleaned(app.knowledge, by="upkeep")) == moved
     assert len(os.listdir(memory)) == 2

@@ -88,7 +88,7 @@ async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
         for _ in range(3):
             assert contents(await search(app, "宠物", "vector")) == ["有一只狗"]
         assert len(fake.bodies) == 3, "two texts and a query"
-        await app.knowledge.undo(changed["changeId"])
+        await app.knowledge.lifecycle.undo(changed["changeId"])
         assert contents(await search(app, "宠物", "vector")) == []
         assert contents(await search(app, "花生", "vector")) == ["对花生过敏"]
         assert len(fake.bodies) == 4, "only the new query"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from entries_held import figures, page
+from knowledge_past import cleaned, restored
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.knowledge.entry import Filter, change_id
@@ -62,7 +63,7 @@ async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(notes: Notes,
     assert again.entry.ref == first.entry.ref != other.entry.ref
     assert (again.entry.body, again.entry.tags, again.entry.examples, again.entry.uses) == ("use thiserror", (), (), 1)
     assert await topics(notes, "anyhow") == []
-    await knowledge.undo(again.change_id or "")
+    await knowledge.lifecycle.undo(again.change_id or "")
     assert await topics(notes, "anyhow") == ["Error Handling"]
 
 
@@ -182,7 +183,7 @@ async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
     with pytest.raises(InvalidInput, match="has that name"):
         await notes.restore(one.ref)
     with pytest.raises(InvalidInput, match="has that name"):
-        await knowledge.undo(change or "")
+        await knowledge.lifecycle.undo(change or "")
     with pytest.raises(MemoryNotFound):
         await notes.delete("nobody")
 
@@ -190,7 +191,7 @@ async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
 @pytest.mark.parametrize("change", ["k", "42", "kx", "k1x", "k99999999999999999999", "k-1", "k７"])
 async def test_an_unknown_change_is_refused(knowledge: Knowledge, change: str) -> None:
     with pytest.raises(InvalidInput):
-        await knowledge.undo(change)
+        await knowledge.lifecycle.undo(change)
 
 
 async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(knowledge: Knowledge) -> None:
@@ -205,13 +206,13 @@ async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(knowled
 
 async def test_archived_notes_are_removed_after_their_time(knowledge: Knowledge) -> None:
     await knowledge.notes.delete((await knowledge.notes.remember("tech", "one", "x")).entry.ref)
-    assert await knowledge.clean_up() == []
+    assert await cleaned(knowledge) == []
     assert (await figures(knowledge.store, NOTES)).archived == 1
     knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
     await knowledge.notes.remember("tech", "two", "y")
-    await knowledge.clean_up(dry_run=True)
+    await cleaned(knowledge, dry_run=True)
     assert (await figures(knowledge.store, NOTES)).archived == 1
-    await knowledge.clean_up()
+    await cleaned(knowledge)
     assert (await figures(knowledge.store, NOTES)).archived == 0
 
 
@@ -224,12 +225,12 @@ async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: 
     now = knowledge.clock.now  # type: ignore[attr-defined]
     knowledge.clock.now += 10 * 365 * 86_400_000  # type: ignore[attr-defined]
     for _ in range(3):
-        assert await knowledge.clean_up() == []
+        assert await cleaned(knowledge) == []
     knowledge.clock.now = now  # type: ignore[attr-defined]
     assert (await knowledge.refs.get(ref))[1].body == "a long output"
     await knowledge.notes.restore(gone)
-    await knowledge.undo(edited)
-    await knowledge.undo(first)
+    await knowledge.lifecycle.undo(edited)
+    await knowledge.lifecycle.undo(first)
     assert await topics(knowledge.notes) == ["two"]
 
 
@@ -254,7 +255,7 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     (whole,) = [each.entry for each in (await notes.recall("connection", tags=["sql"])).hits]
     assert (whole.title, whole.tags, whole.examples) == ("pool!", ("sql", "db"), ("p",))
     assert (await page(knowledge.store, NOTES, Filter(archived=True)))[1] == 1
-    await knowledge.undo(done.change_id or "")
+    await knowledge.lifecycle.undo(done.change_id or "")
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
 
 
@@ -267,14 +268,14 @@ async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_cha
     assert (again.removed, again.change_id) == (0, None)
     later = (await notes.remember("tech", "pool!", "Ask Bert.")).change_id or ""
     with pytest.raises(InvalidInput, match=f"changed again after it, by {later}"):
-        await knowledge.undo(merge)
+        await knowledge.lifecycle.undo(merge)
     assert await topics(notes) == ["pool!"]
-    await knowledge.undo(later)
-    back = await knowledge.undo(merge)
+    await knowledge.lifecycle.undo(later)
+    back = await knowledge.lifecycle.undo(merge)
     assert sorted(await topics(notes)) == ["pool", "pool!"]
-    await knowledge.undo(back.change_id or "")
+    await knowledge.lifecycle.undo(back.id)
     assert await topics(notes) == ["pool!"]
-    await knowledge.undo(merge)
+    await knowledge.lifecycle.undo(merge)
     assert sorted(await topics(notes)) == ["pool", "pool!"]
 
 
@@ -286,7 +287,7 @@ async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothin
     knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
     assert (await notes.reindex()).removed == 1
     with pytest.raises(InvalidInput, match="1 entry was removed for good"):
-        await knowledge.undo(merge)
+        await knowledge.lifecycle.undo(merge)
     assert await topics(notes) == ["pool!"]
 
 
@@ -294,10 +295,10 @@ async def test_changes_are_undone_one_after_the_other(knowledge: Knowledge) -> N
     notes = knowledge.notes
     changes = [(await notes.remember("tech", "t", text)).change_id or "" for text in ("one", "two", "three")]
     for change, left in zip(reversed(changes), (["two"], ["one"], []), strict=True):
-        await knowledge.undo(change)
+        await knowledge.lifecycle.undo(change)
         assert [each.entry.body for each in (await notes.recall()).hits] == left
     with pytest.raises(InvalidInput):
-        await knowledge.undo(changes[1])
+        await knowledge.lifecycle.undo(changes[1])
 
 
 async def test_pages_in_the_form_of_the_seed(notes: Notes) -> None:
@@ -368,19 +369,19 @@ async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Know
     await notes.delete(gone.ref)
     await notes.remember("tech", "edited", "new text")
     copy = tmp_path / "copy.sqlite3"
-    assert await knowledge.restore(copy, dry_run=True) == 1
-    assert await knowledge.restore(copy) == 1
+    assert await restored(knowledge, copy, dry_run=True) == 1
+    assert await restored(knowledge, copy) == 1
     assert sorted(each.entry.body for each in (await notes.recall()).hits) == ["new text", "old gone", "old kept"]
     empty = family(tmp_path / "empty")
-    assert await empty.restore(copy) == 3
+    assert await restored(empty, copy) == 3
     assert len(await topics(empty.notes, "old")) == 3
     await notes.remember("tech", "later", "later")
-    assert await knowledge.restore(copy, overwrite=True) == 3
+    assert await restored(knowledge, copy, overwrite=True) == 3
     assert sorted(await topics(notes)) == ["edited", "gone", "kept"]
     for broken in (b"", b"not a database at all" * 100):
         copy.write_bytes(broken)
         with pytest.raises(StorageError):
-            await knowledge.restore(copy, overwrite=True)
+            await restored(knowledge, copy, overwrite=True)
     assert len(await topics(notes)) == 3
     await empty.aclose()
     assert kept.body == "old kept"
@@ -392,16 +393,16 @@ async def test_a_restore_that_overwrites_can_be_undone(knowledge: Knowledge, tmp
     await notes.remember("tech", "kept", "text")
     await knowledge.store.copy_to(copy)
     await notes.remember("tech", "later", "text")
-    await knowledge.restore(copy, overwrite=True)
+    await restored(knowledge, copy, overwrite=True)
     assert await topics(notes) == ["kept"]
     ((_, done),) = await knowledge.store.operations(limit=1)
     assert done.op == "overwrite"
-    back = await knowledge.undo(change_id(done.seq))
+    back = await knowledge.lifecycle.undo(change_id(done.seq))
     assert sorted(await topics(notes)) == ["kept", "later"]
-    await knowledge.undo(back.change_id or "")
+    await knowledge.lifecycle.undo(back.id)
     assert await topics(notes) == ["kept"]
     for aside in (tmp_path / "archive").iterdir():
         aside.unlink()
     ((_, done),) = await knowledge.store.operations(limit=1)
     with pytest.raises(InvalidInput, match="too long ago"):
-        await knowledge.undo(change_id(done.seq))
+        await knowledge.lifecycle.undo(change_id(done.seq))

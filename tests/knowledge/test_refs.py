@@ -214,12 +214,12 @@ async def test_deleting_and_clearing_can_be_undone(refs: Refs, knowledge: Knowle
     _, change = await refs.delete(entries[0].ref)
     assert len(await ids(refs, "披萨")) == 2
     assert change is not None
-    await knowledge.undo(change)
+    await knowledge.lifecycle.undo(change)
     assert len(await ids(refs, "披萨")) == 3
     cleared, change = await refs.clear("short-term")
     assert (cleared, await ids(refs, "披萨")) == (3, [])
     assert change is not None
-    await knowledge.undo(change)
+    await knowledge.lifecycle.undo(change)
     assert len(await ids(refs, "披萨")) == 3
     assert await refs.clear("long-term") == (0, None)
 

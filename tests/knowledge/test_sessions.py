@@ -76,7 +76,7 @@ async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     assert await refused(context, "memory_delete", memory_id=1, user_id="alice") == (
         "Memory 1 is not in this session; memory_search and memory_get_all show those that are."
     )
-    await app.knowledge.undo(gone["changeId"])
+    await app.knowledge.lifecycle.undo(gone["changeId"])
     assert contents(await said(context, "memory_get_all", user_id="alice")) == ["对花生不过敏"]
     history = (await said(context, "memory_get_history", user_id="alice"))["operations"]
     assert [each["operation"] for each in history] == [
@@ -139,7 +139,7 @@ async def test_delete_all_must_be_confirmed_and_is_one_change(app: App) -> None:
     gone = await said(app.context, "memory_delete_all", confirm=True, agent_id="a")
     assert gone["deletedCount"] == 1
     assert contents(await said(app.context, "memory_get_all")) == ["of b"]
-    await app.knowledge.undo(gone["changeId"])
+    await app.knowledge.lifecycle.undo(gone["changeId"])
     assert (await said(app.context, "memory_delete_all", confirm=True))["deletedCount"] == 2
     assert (await said(app.context, "memory_delete_all", confirm=True))["deletedCount"] == 0
     counts = await said(app.context, "memory_get_stats")

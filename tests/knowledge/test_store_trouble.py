@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from entries_held import figures, page
+from knowledge_past import restored
 
 from memory_server.app import App
 from memory_server.config import Settings
@@ -70,12 +71,12 @@ async def test_a_restore_that_overwrites_mends_what_is_not_a_database_and_keeps_
     path.write_bytes(broken)
     knowledge = Knowledge(opened(tmp_path), lambda: 3)
     with pytest.raises(StorageError, match="backup restore NAME --overwrite"):
-        await knowledge.restore(copy)
+        await restored(knowledge, copy)
     assert path.read_bytes() == broken
-    assert await knowledge.restore(copy, overwrite=True) == 1
+    assert await restored(knowledge, copy, overwrite=True) == 1
     assert [each.entry.body for each in (await knowledge.notes.recall("pizza")).hits] == ["披萨 pizza"]
     assert (await knowledge.notes.remember("tech", "later", "text")).result.action == "created"
-    assert [each.grade for each in await knowledge.examine()] == ["ok"]
+    assert [each.grade for look in await knowledge.lifecycle.examinations() for each in await look()] == ["ok"]
     await knowledge.aclose()
     (kept,) = [each for each in (tmp_path / "archive").iterdir() if each.suffix == ".sqlite3"]
     assert kept.read_bytes() == broken

@@ -23,6 +23,8 @@ from memory_server.core.contents import BackupBroken, MergeCounts
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
+from memory_server.managers.context import Conversations
+from memory_server.managers.lifecycle import ConversationLifecycle
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import ENDING, BackupFolder
@@ -34,7 +36,8 @@ pytestmark = pytest.mark.anyio
 
 
 def backups_of(store: JsonFileStore, folder: Path) -> Backups:
-    return Backups(Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0)), BackupFolder(folder))
+    around = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
+    return Backups([ConversationLifecycle(Conversations(around), around)], lambda: NOW, BackupFolder(folder))
 
 
 async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_path: Path) -> None:
@@ -54,7 +57,7 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
     assert contents(await store.read("chat")) == before
     done = await backups.restore(made.backup.name, "overwrite")
     assert dry == [replace(one, change_id=None) for one in done]
-    assert {one.conversation_id: one.counts for one in done} == {
+    assert {one.place: one.counts for one in done} == {
         "chat": MergeCounts(added=1, replaced=1, removed=1, unchanged=1),
         "小红": MergeCounts(unchanged=1),
     }
@@ -112,7 +115,7 @@ async def test_one_conversation_alone_can_be_saved_and_brought_back(tmp_path: Pa
     await backups.make("all")
     with pytest.raises(InvalidInput, match="does not hold the conversation chat"):
         await backups.restore("one", only="chat")
-    assert [one.conversation_id for one in await backups.restore("all", only="小红")] == ["小红"]
+    assert [one.place for one in await backups.restore("all", only="小红")] == ["小红"]
     with pytest.raises(InvalidInput, match="nothing to back up"):
         await backups.make("none", only="小明")
 

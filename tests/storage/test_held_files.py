@@ -20,6 +20,8 @@ from trigger_table import TableRunner
 
 from memory_server.core.changes import Added, Forgotten, TriggerSet
 from memory_server.managers.backups import Backups
+from memory_server.managers.context import Conversations
+from memory_server.managers.lifecycle import ConversationLifecycle
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
@@ -87,7 +89,8 @@ async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: 
     await commit(store, Forgotten(gone, "deleted"))
     await store.compact("chat")
     around = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
-    backups = Backups(around, BackupFolder(data / ".memory-server" / "backups"))
+    engines = [ConversationLifecycle(Conversations(around), around)]
+    backups = Backups(engines, lambda: NOW, BackupFolder(data / ".memory-server" / "backups"))
     await backups.make("one")
     await commit(store, Added(memory("b")))
     await backups.restore("one", "overwrite")

@@ -17,6 +17,7 @@ from memory_server.core.archive import Horizon
 from memory_server.core.changes import Added, Forgotten
 from memory_server.core.times import moment_of
 from memory_server.managers.context import Conversations
+from memory_server.managers.lifecycle import ConversationLifecycle
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.home import FolderLedger
@@ -71,7 +72,9 @@ class House:
         self.now = at
         store = self.store()
         around = Services(store, TableRunner(), Parameters(), lambda: self.now, Random(1))
-        maintenance = Maintenance(Conversations(around), store, FolderLedger(self.folder), lambda: self.now)
+        maintenance = Maintenance(
+            [ConversationLifecycle(Conversations(around), around)], FolderLedger(self.folder), lambda: self.now
+        )
         assert await maintenance.run_if_due() is not None
         await store.aclose()
 

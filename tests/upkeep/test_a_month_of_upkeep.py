@@ -18,6 +18,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message
 from memory_server.managers.archive import name_of
 from memory_server.managers.context import Conversation, Conversations
+from memory_server.managers.lifecycle import ConversationLifecycle
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RecallParameters, RetentionParameters
 from memory_server.storage.home import FolderLedger
@@ -61,7 +62,8 @@ class Month:
             await self._something(chat)
         if self.rng.random() < 0.3:
             await self._edited_by_hand(store)
-        await Maintenance(conversations, store, FolderLedger(self.folder), lambda: self.now).run_if_due()
+        engines = [ConversationLifecycle(conversations, around)]
+        await Maintenance(engines, FolderLedger(self.folder), lambda: self.now).run_if_due()
         await self._note(store)
         await store.aclose()
         await self._evening()

@@ -16,6 +16,7 @@ from trigger_table import TableRunner
 from memory_server.core.changes import Added
 from memory_server.core.errors import StorageUnwritable
 from memory_server.managers.context import Conversations
+from memory_server.managers.lifecycle import ConversationLifecycle
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.storage.home import FolderLedger
@@ -44,8 +45,8 @@ class NotedInMemory:
 
 def upkeep(store: MemoryStore | JsonFileStore, ledger: FolderLedger, now_ms: int = NOW) -> Maintenance:
     parameters = Parameters(retention=RetentionParameters(always_kept=0))
-    conversations = Conversations(Services(store, TableRunner(), parameters, lambda: now_ms, Random(1)))
-    return Maintenance(conversations, store, ledger, lambda: now_ms)
+    around = Services(store, TableRunner(), parameters, lambda: now_ms, Random(1))
+    return Maintenance([ConversationLifecycle(Conversations(around), around)], ledger, lambda: now_ms)
 
 
 async def filled(store: MemoryStore | JsonFileStore) -> None:

@@ -43,6 +43,9 @@ LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
 _BLOCK = 1024 * 1024
 
 
+KNOWLEDGE_ENDING = ".knowledge.sqlite3"
+
+
 class BackupFolder:
     """The backups in `folder`, which the first backup makes. Blocking calls; each may raise `StorageError`."""
 
@@ -78,7 +81,7 @@ class BackupFolder:
 
     def knowledge_of(self, name: str) -> Path:
         """Where the knowledge of that backup is, or would be: a file beside it."""
-        return self.folder / f"{backup_name(name)}.knowledge.sqlite3"
+        return self.folder / f"{backup_name(name)}{KNOWLEDGE_ENDING}"
 
     def listed(self) -> list[Backup]:
         """All backups, newest first; one that cannot be read has a `problem`."""
@@ -178,6 +181,12 @@ class BackupFileWriter:
             self._publish()
             self.discard()
         return Backup(self._name, self._created_ms, size, conversations, short, long)
+
+    def beside(self) -> Path:
+        """The path of the copy of the knowledge, which may be left of a backup that was never finished."""
+        path = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
+        path.unlink(missing_ok=True)
+        return path
 
     def discard(self) -> None:
         """Remove what was written aside; does nothing after `finish`."""

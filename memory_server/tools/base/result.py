@@ -17,8 +17,6 @@ from pydantic_core import CoreSchema
 
 from memory_server.core.times import local, milliseconds
 
-_BEGINNING_CHARS = 100
-
 
 @dataclass(frozen=True, slots=True)
 class From:
@@ -78,11 +76,6 @@ def when(moment: str) -> str:
     zone = SHOWN_ZONE.get()
     local_time = local(milliseconds(datetime.fromisoformat(moment)), zone)
     return f"{local_time:%Y-%m-%d %H:%M}{' UTC' if zone is UTC else ''}"
-
-
-def beginning(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _BEGINNING_CHARS else f"{line[:_BEGINNING_CHARS]}…"
 
 
 def shell_command(conversation_id: str, *words: str) -> str:

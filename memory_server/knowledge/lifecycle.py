@@ -1,0 +1,227 @@
+"""The lifecycle of knowledge: what notes, refs, sessions and layers together can do with their past."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from memory_server.core.contents import MergeCounts, Mode
+from memory_server.core.errors import InvalidInput, MemoryServerError, StorageError
+from memory_server.core.lifecycle import (
+    HISTORY_PAGE,
+    Cleaned,
+    Copied,
+    Examine,
+    Leaving,
+    PastChange,
+    Restored,
+    Step,
+    Undone,
+)
+from memory_server.core.phrases import beginning
+from memory_server.core.ports import BackupStore, BackupWriter
+from memory_server.knowledge.entry import (
+    Change,
+    Entry,
+    Filter,
+    Operation,
+    Reason,
+    Scope,
+    change_id,
+    is_change_id,
+    seq_of,
+)
+from memory_server.knowledge.notes import NOTES
+from memory_server.knowledge.options import NAMESPACES
+from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge
+from memory_server.knowledge.ports import EntryStore, Held
+from memory_server.recall.parameters import DAY_MS
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.family import Knowledge
+
+log = logging.getLogger(__name__)
+_REPLACED = "replaced"
+"""In the detail of an operation: the copy of the store as it was before."""
+
+
+def place_of(scope: Scope) -> str:
+    """A scope for people: `notes`, `refs/short-term`."""
+    return "/".join(filter(None, (scope.space, scope.owner)))
+
+
+class KnowledgeLifecycle:
+    """The past of `knowledge`: one sequence of operations over all families, so an id is enough to find a change."""
+
+    keeps: Literal["knowledge"] = "knowledge"
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._store, self._clock, self._options = knowledge.store, knowledge.clock, knowledge.options
+
+    def made(self, change: str) -> bool:
+        return is_change_id(change)
+
+    async def places(self) -> list[str]:
+        return sorted(map(place_of, await self._store.scopes()))
+
+    async def history(
+        self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
+    ) -> list[PastChange]:
+        found: list[PastChange] = []
+        seq = None if before is None else seq_of(before)
+        while len(found) < limit:
+            page = await self._store.operations(before=seq, limit=limit)
+            for scope, done in page:
+                if place in (None, name := place_of(scope)):
+                    steps = (Step(done.op, str(entry)) for entry in done.entries) if done.entries else (Step(done.op),)
+                    found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
+            if place is None or len(page) < limit:
+                break
+            seq = page[-1][1].seq
+        return found[:limit]
+
+    async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
+        """As `Lifecycle.undo`; its entries are as they are now."""
+        seq = seq_of(change)
+        found = await self._store.operations(before=seq + 1, limit=1)
+        if not found or found[0][1].seq != seq:
+            raise InvalidInput(f"There is no change {change}; `memory-server history` lists all changes.")
+        scope, operation = found[0]
+        if _REPLACED in operation.detail:
+            former = Path(operation.detail[_REPLACED])
+            if not await asyncio.to_thread(former.exists):
+                raise InvalidInput(f"{change} is too long ago: what was there before it is not kept any more.")
+            made = await self._replace(former, Operation("undo", by, detail={"change": change}))
+            return Undone(change_id(made), ())
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            return taking_back(held, seq, self._clock()), None
+
+        done = await self._store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
+        self._knowledge.notes.changed()
+        steps = (Step("knowledge", each.ref, beginning(each.title or each.body)) for each in done.entries)
+        return Undone(done.change_id or change, tuple(steps))
+
+    async def clean_up(
+        self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
+    ) -> AsyncIterator[Cleaned]:
+        """As `Lifecycle.clean_up`, and remove what is in the archive for longer than it is kept. It is no later for it
+        than a day after the last operation: so a clock that is years ahead, or a long leave, costs nothing."""
+        done = [operation for _, operation in await self._store.operations()]
+        last = next((each for each in done if each.op != "cleanup"), done[-1] if done else None)
+        now_ms = self._clock() if last is None else min(self._clock(), last.at_ms + DAY_MS)
+        for scope in await self._store.scopes():
+            if place in (None, place_of(scope)):
+                yield _cleaned(place_of(scope), await self._clean_up(scope, now_ms, by, dry_run=dry_run))
+        tidies = self._knowledge.layer_options.tidy or by == "cleanup"
+        for layer in self._knowledge.layers.known if tidies else ():
+            if place in (None, name := f"layers/{layer.name}"):
+                yield _cleaned(name, await layer.clean_up(dry_run=dry_run, by=by))
+        if not dry_run and place is None:
+            done_ms = now_ms - round(self._options.audit_days * DAY_MS)
+            await self._store.tidy(texts_before_ms=now_ms - self._options.keep_ms, operations_before_ms=done_ms)
+
+    async def _clean_up(self, scope: Scope, now_ms: int, by: str, *, dry_run: bool) -> list[tuple[Entry, Reason]]:
+        most = {Scope("refs", name): self._knowledge.ref_options.bounds(name).entries for name in NAMESPACES}.get(scope)
+
+        def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
+            due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
+            purged = to_purge(held, now_ms - self._options.keep_ms)
+            return [] if dry_run else [*to_archive(due, now_ms), *purged], due
+
+        return (await self._store.commit(scope, decide, Operation("cleanup", by, now_ms))).result
+
+    async def keep_up(self, seen_from_ms: int) -> int:
+        count = 0
+        try:
+            async for cleaned in self.clean_up(by="upkeep"):
+                count += len(cleaned.left)
+            await self._knowledge.sessions.meaning.make_missing()
+        except MemoryServerError as error:
+            log.warning("upkeep skipped the knowledge: %s", error)
+        return count
+
+    async def examinations(self) -> list[Examine]:
+        """One of the store, and one of the files of each layer."""
+        return [self._store.examine, *(layer.folder.examine for layer in self._knowledge.layers.known)]
+
+    async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
+        held = await self._knowledge.overview() if only is None else {}
+        entries = sum(figures.count + figures.archived for figures in held.values())
+        if entries:
+            await self._store.copy_to(await asyncio.to_thread(backup.beside))
+        return Copied(entries)
+
+    async def restore(
+        self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
+    ) -> AsyncIterator[Restored]:
+        """As `Lifecycle.restore`, from the copy of the store that is beside a backup."""
+        copy = backups.knowledge_of(name)
+        if only is None and await asyncio.to_thread(copy.exists):
+            async for restored in self.bring(copy, mode, dry_run=dry_run, by=by):
+                yield restored
+
+    async def bring(
+        self, copy: Path, mode: Mode = "merge", *, dry_run: bool = False, by: str = "restore"
+    ) -> AsyncIterator[Restored]:
+        """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
+        `overwrite` makes the store equal to the copy, as one change. Raises StorageError: the copy cannot be used;
+        nothing was changed."""
+        other, overwrite = self._store.copy_at(copy), mode == "overwrite"
+        try:
+            for scope in await other.scopes():
+                if overwrite:
+                    count, change = (await other.look(scope, lambda held: held.figures())).count, None
+                else:
+                    count, change = await self._merge(other, scope, dry_run=dry_run, by=by)
+                yield Restored(self.keeps, place_of(scope), MergeCounts(added=count), (), change)
+        finally:
+            await other.aclose()
+        if overwrite and not dry_run:
+            await self._replace(copy, Operation("overwrite", by))
+        self._knowledge.notes.changed()
+
+    async def _replace(self, copy: Path, operation: Operation) -> int:
+        """Make the store equal to a copy, and note that in it; the number of the operation."""
+        try:
+            former = await self._store.set_aside()
+        except StorageError:
+            former = None  # what is damaged can be replaced, but not brought back
+        await self._store.replace_by(copy)
+        detail = {**operation.detail} | ({} if former is None else {_REPLACED: str(former)})
+        self._knowledge.notes.changed()
+        return await self._store.note(NOTES, replace(operation, detail=detail))
+
+    async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
+        theirs = await other.look(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
+
+        def decide(held: Held) -> tuple[Sequence[Change], int]:
+            coming = [entry for each in theirs if (entry := _newer(held, each)) is not None]
+            return [] if dry_run else coming, len(coming)
+
+        done = await self._store.commit(scope, decide, Operation("restore", by))
+        return done.result, done.change_id
+
+
+def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:
+    left = (Leaving(str(entry.id), entry.updated_ms, reason, entry.title or entry.body) for entry, reason in due)
+    return Cleaned(place, tuple(left))
+
+
+def _newer(held: Held, theirs: Entry) -> Entry | None:
+    """Their entry as it would be stored here; None where ours is as new. One that was deleted here comes back, unless
+    another has its key now."""
+    ours = held.get(ref=theirs.ref)
+    if theirs.key is not None and theirs.archived_ms is None:
+        ours = held.keyed(theirs.kind, theirs.project, theirs.key) or ours
+    if ours is None:
+        return replace(theirs, id=0)
+    comes_back = ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
+    if ours.updated_ms >= theirs.updated_ms and not comes_back:
+        return None
+    return replace(theirs, id=ours.id, ref=ours.ref)

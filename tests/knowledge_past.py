@@ -1,0 +1,19 @@
+"""What tests ask of the lifecycle of knowledge, in a line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memory_server.core.lifecycle import Leaving
+from memory_server.knowledge.family import Knowledge
+
+
+async def cleaned(knowledge: Knowledge, *, dry_run: bool = False, by: str = "cleanup") -> list[Leaving]:
+    """What a clean-up takes out of all places, or would."""
+    return [row async for place in knowledge.lifecycle.clean_up(dry_run=dry_run, by=by) for row in place.left]
+
+
+async def restored(knowledge: Knowledge, copy: Path, *, overwrite: bool = False, dry_run: bool = False) -> int:
+    """How many entries come from a copy of the store, or would."""
+    mode = "overwrite" if overwrite else "merge"
+    return sum([place.counts.added async for place in knowledge.lifecycle.bring(copy, mode, dry_run=dry_run)])

@@ -1,0 +1,181 @@
+"""What holds for the past of every engine: conversations in files, and knowledge in SQLite and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from memory_server.app import App, open_memory
+from memory_server.config import Settings
+from memory_server.core.errors import InvalidInput
+from memory_server.core.lifecycle import Lifecycle, engine_of
+from memory_server.core.model import Message
+from memory_server.knowledge.entry import Filter
+
+pytestmark = pytest.mark.anyio
+DAY_MS = 86_400_000
+
+
+@dataclass
+class Engine:
+    """An engine in use: how a text is stored (the change id is returned), deleted, and seen."""
+
+    app: App
+    past: Lifecycle
+    place: str
+    store: Callable[[str], Awaitable[str]]
+    delete: Callable[[str], Awaitable[str]]
+    texts: Callable[[], Awaitable[list[str]]]
+
+
+def conversations(app: App) -> Engine:
+    chat = app.conversation("小明")
+
+    async def store(text: str) -> str:
+        return (await chat.short_term.add([Message("user", text)])).change_id or ""
+
+    async def delete(text: str) -> str:
+        return (await chat.short_term.delete(text)).change_id or ""
+
+    async def texts() -> list[str]:
+        return sorted(one.messages[0].content for one in await chat.short_term.memories())
+
+    return Engine(app, app.context.engines[0], "小明", store, delete, texts)
+
+
+def notes(app: App) -> Engine:
+    known = app.knowledge.notes
+
+    async def store(text: str) -> str:
+        return (await known.remember("tech", text, text)).change_id or ""
+
+    async def delete(text: str) -> str:
+        [found] = [hit.entry for hit in (await known.recall(text)).hits if hit.entry.body == text]
+        return await known.delete(found.ref)
+
+    async def texts() -> list[str]:
+        return sorted(hit.entry.body for hit in (await known.recall(limit=100)).hits)
+
+    return Engine(app, app.context.engines[1], "notes", store, delete, texts)
+
+
+def refs(app: App) -> Engine:
+    known, ids = app.knowledge.refs, dict[str, str]()
+
+    async def store(text: str) -> str:
+        done = await known.add(text)
+        ids[text] = done.entries[0].ref
+        return done.change_id or ""
+
+    async def delete(text: str) -> str:
+        return (await known.delete(ids[text]))[1] or ""
+
+    async def texts() -> list[str]:
+        found = [await app.knowledge.store.look(scope, lambda held: held.entries(Filter())) for scope in await scopes()]
+        return sorted(entry.body for entries in found for entry in entries)
+
+    async def scopes() -> list:  # type: ignore[type-arg]
+        return await app.knowledge.store.scopes("refs")
+
+    return Engine(app, app.context.engines[1], "refs/short-term", store, delete, texts)
+
+
+ENGINES = {"conversations": conversations, "notes": notes, "refs": refs}
+
+
+@pytest.fixture(params=ENGINES)
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+    async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
+        yield ENGINES[request.param](app)
+
+
+async def test_each_engine_knows_its_own_changes_and_no_others(engine: Engine) -> None:
+    change = await engine.store("apples grow here")
+    assert [one.made(change) for one in engine.app.context.engines].count(True) == 1
+    assert engine_of(engine.app.context.engines, change) is engine.past
+    for wrong in ("", "k", "kx", "-", "7-", "-ab", "memory", "k٣"):
+        assert not engine.past.made(wrong)
+    with pytest.raises(InvalidInput, match="is not a change id"):
+        engine_of(engine.app.context.engines, "memory")
+
+
+async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) -> None:
+    assert await engine.past.history() == []
+    made = [await engine.store(f"apples of the {number}. tree") for number in range(5)]
+    assert engine.place in await engine.past.places()
+    found = await engine.past.history()
+    assert [change.id for change in found] == made[::-1]
+    assert {change.place for change in found} == {engine.place}
+    assert all(change.steps and change.by and change.at_ms for change in found)
+    assert await engine.past.history(engine.place) == found
+    page = await engine.past.history(limit=2)
+    rest = await engine.past.history(before=page[-1].id, limit=9)
+    assert [*page, *rest] == found
+
+
+async def test_what_was_stored_or_deleted_is_taken_back_and_that_too(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    stored = await engine.store("pears grow there")
+    deleted = await engine.delete("apples grow here")
+    assert await engine.texts() == ["pears grow there"]
+    undone = await engine.past.undo(deleted)
+    assert await engine.texts() == ["apples grow here", "pears grow there"]
+    assert undone.id != deleted
+    assert undone.steps
+    await engine.past.undo(stored)
+    assert await engine.texts() == ["apples grow here"]
+    await engine.past.undo(undone.id)
+    assert await engine.texts() == []
+
+
+async def test_what_cannot_be_taken_back_says_why_and_changes_nothing(engine: Engine) -> None:
+    stored = await engine.store("apples grow here")
+    await engine.past.undo(stored)
+    for change in (stored, stored.replace("1", "9") if "-" in stored else "k999", "k" * 3):
+        with pytest.raises(InvalidInput):
+            await engine.past.undo(change)
+    assert await engine.texts() == []
+
+
+async def test_a_dry_clean_up_moves_nothing_and_a_fresh_memory_stays(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    before = await engine.past.history()
+    for dry_run in (True, False):
+        assert [
+            row for cleaned in [one async for one in engine.past.clean_up(dry_run=dry_run)] for row in cleaned.left
+        ] == []
+        assert await engine.texts() == ["apples grow here"]
+    assert [change for change in await engine.past.history() if change.id in {one.id for one in before}] == before
+    assert await engine.past.keep_up(engine.app.clock()) == 0
+
+
+async def test_examining_finds_nothing_wrong_and_changes_nothing(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    before = await engine.past.history()
+    found = [finding for examine in await engine.past.examinations() for finding in await examine()]
+    assert [finding for finding in found if finding.grade in ("warning", "error")] == []
+    assert await engine.past.history() == before
+
+
+@pytest.mark.parametrize("mode", ["merge", "overwrite"])
+async def test_a_backup_brings_back_what_was_deleted(engine: Engine, mode: str) -> None:
+    backups = engine.app.context.backups
+    await engine.store("apples grow here")
+    await backups.make("one")
+    await engine.delete("apples grow here")
+    await engine.store("pears grow there")
+    planned = await backups.restore("one", mode, dry_run=True)  # type: ignore[arg-type]
+    assert await engine.texts() == ["pears grow there"]
+    done = await backups.restore("one", mode)  # type: ignore[arg-type]
+    assert [(one.keeps, one.place, one.counts.added) for one in done] == [
+        (one.keeps, one.place, one.counts.added) for one in planned
+    ]
+    assert {one.keeps for one in done} == {engine.past.keeps}
+    both = ["apples grow here", "pears grow there"]
+    assert await engine.texts() == (both if mode == "merge" else both[:1])
+    newest, *_ = await engine.past.history(limit=1)
+    await engine.past.undo(newest.id)
+    assert await engine.texts() == ["pears grow there"]
