@@ -8,6 +8,7 @@ be stored in the usual conversation.
 from __future__ import annotations
 
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,10 @@ def _counts(path: Path) -> bool:
     if not is_ours(path):
         complain(f"{path} is not used, because it, or its folder, belongs to another user")
         return False
-    if path.is_symlink() and path.parent != Path.home():
+    with suppress(RuntimeError):  # this user has no home folder
+        if path.parent == Path.home():
+            return True
+    if path.is_symlink():
         raise InvalidInput(f"{path} is a link, which may come with a repository; {_WANTED}.")
     return True
 

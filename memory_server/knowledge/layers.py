@@ -316,10 +316,10 @@ def _with_parts(found: Hits, held: Held, query: Query) -> Hits:
     if not found.hits or len(found.hits) >= query.limit:
         return found
     there = {hit.entry.id for hit in found.hits}
-    parts = held.entries(replace(query.where, text=query.text), limit=query.limit)
-    more = [Hit(entry, query.least_share, NOTHING, LAYER) for entry in parts if entry.id not in there]
-    hits = (*found.hits, *more[: query.limit - len(there)])
-    return replace(found, hits=hits, total=found.total + len(more))
+    more = [each for each in held.ids(replace(query.where, text=query.text)) if each not in there]
+    parts = (held.get(id=each) for each in more[: query.limit - len(there)])
+    hits = (Hit(entry, query.least_share, NOTHING, LAYER) for entry in parts if entry is not None)
+    return replace(found, hits=(*found.hits, *hits), total=found.total + len(more))
 
 
 def _usable_key(key: str) -> str:

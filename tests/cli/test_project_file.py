@@ -173,3 +173,29 @@ def test_a_server_that_is_started_in_a_project_uses_its_conversation(
         assert client.process.wait(60) == 2
         assert client.process.stderr is not None
         assert b"is not valid TOML" in client.process.stderr.read()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_counts_in_the_home_folder_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "dotfiles").write_text('conversation = "mine"', encoding="utf-8")
+    for folder in ("home", "repository"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / NAME).symlink_to(tmp_path / "dotfiles")
+    found = project_at(tmp_path / "home")
+    assert found is not None
+    assert found.conversation == "mine"
+    with pytest.raises(InvalidInput, match="is a link, which may come with a repository; write"):
+        project_at(tmp_path / "repository")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_does_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / NAME).write_text('conversation = "mine"', encoding="utf-8")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / NAME).write_text('conversation = "theirs"', encoding="utf-8")
+    os.chown(tmp_path / "below" / NAME, 65534, -1)
+    found = project_at(tmp_path / "below")
+    assert found is not None
+    assert found.conversation == "mine"
+    assert "is not used, because it, or its folder, belongs to another user" in capsys.readouterr().err

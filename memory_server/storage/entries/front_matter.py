@@ -20,8 +20,6 @@ _CONFLICT = re.compile(r"<{7}(?: .*)?")
 MARK = "---"
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Every scalar is text: a tag `no` and a key `123` stay as they are written. In C where the wheel has it."""
-
-
 _CONFLICT_LINES = 40
 """Lines in which a file that begins with such a place has front matter."""
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -88,7 +86,7 @@ def _refuse_long(front: str) -> None:
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         # Brackets first, because the parser is slow with many of them.
-        if max(accumulate(_STEPS.get(each, 0) for each in front)) > MAX_LEVELS:
+        if max(accumulate((_STEPS.get(each, 0) for each in front), lambda *both: max(0, sum(both)))) > MAX_LEVELS:
             raise Unreadable(f"its front matter has more than {MAX_LEVELS} levels")
         level = 0
         for event in yaml.parse(front, _Loader):

@@ -149,8 +149,8 @@ class MarkdownFolder:
         return found or whole
 
     async def aclose(self) -> None:
-        self._closed = True  # a look that nobody waits for any more ends at its next file
         await asyncio.to_thread(self._writes.shutdown)
+        self._closed = True  # a look that nobody waits for any more ends at its next file
         await asyncio.to_thread(self._looks.shutdown)
         self._index.close()
 
