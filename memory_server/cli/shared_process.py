@@ -422,4 +422,4 @@ async def _run(settings: Settings, key: str, listener: socket.socket, path: Path
         await Daemon(app, key, listener, path).run()
     finally:
         end()
-    leave(0)  # here, because `asyncio.run` would wait for threads, which may work for a minute for nobody
+    leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more
