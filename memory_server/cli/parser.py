@@ -210,10 +210,8 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         log_to_stderr(settings.log_level)
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
-        status = asyncio.run(_run(command, settings, flags))
-        if owns_process and command.name == "serve":
-            leave(status)
-        return status
+        leaves = owns_process and command.name == "serve"
+        return asyncio.run(_run(command, settings, flags, leaves=leaves))
     except InvalidInput as error:
         complain(str(error))
         return 2
@@ -253,11 +251,14 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     return command, settings
 
 
-async def _run(command: Command, settings: Settings, flags: argparse.Namespace) -> int:
+async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
     module, _, function = command.run.rpartition(".")
     run = getattr(import_module(f"memory_server.cli.{module}"), function)
     if not command.opens:
-        return await run(settings, flags) or 0
+        status = await run(settings, flags) or 0
+        if leaves:
+            leave(status)  # here, because `asyncio.run` would wait for threads that work for nobody any more
+        return status
     from memory_server.app import App
 
     async with App(settings) as app:

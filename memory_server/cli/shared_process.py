@@ -417,4 +417,4 @@ async def _run(settings: Settings, key: str, listener: socket.socket, path: Path
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
     app = App(settings)
     await Daemon(app, key, listener, path).run()
-    leave(0)  # here, because `asyncio.run` would wait for threads, which may work for a minute for nobody
+    leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more
