@@ -277,8 +277,7 @@ async def test_an_afternoon_of_forty_turns(tmp_path: Path) -> None:
             assert answer in found[:3], (question, found)
             assert not former or not any(former in each for each in found)
         history = (await said(app.context, "memory_get_history", user_id="小满", limit=100))["operations"]
-        # The first turn has no fact, and a user of whom nothing is stored has no history.
-        assert sum(each["operation"] == "add" for each in history) == 39
+        assert sum(each["operation"] == "add" for each in history) == 40
 
 
 async def test_an_afternoon_without_a_model(tmp_path: Path) -> None:
