@@ -133,7 +133,7 @@ async def recall(
     )
 
 
-class Listed(Result):
+class NoteRow(Result):
     id: str
     type: str
     topic: str
@@ -142,8 +142,8 @@ class Listed(Result):
     updated_at: int = Field(description="Seconds since 1970")
 
 
-class ListResult(Result):
-    notes: list[Listed] = Field(description="By type and topic")
+class NoteList(Result):
+    notes: list[NoteRow] = Field(description="By type and topic")
     total_count: int
 
     def __str__(self) -> str:
@@ -167,10 +167,10 @@ async def list_notes(
     tags: Annotated[list[Text], "With any of these"] = [],
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = MAX_LIMIT,
     offset: Offset = None,
-) -> ListResult:
+) -> NoteList:
     entries, total = await context.knowledge.notes.listed(type, tags=tags, limit=limit, offset=offset or 0)
     rows = [
-        Listed(
+        NoteRow(
             id=each.ref,
             type=each.kind,
             topic=each.title,
@@ -180,7 +180,7 @@ async def list_notes(
         )
         for each in entries
     ]
-    return ListResult(notes=rows, total_count=total)
+    return NoteList(notes=rows, total_count=total)
 
 
 class NoteChanged(Result):
