@@ -159,11 +159,11 @@ class Knowledge:
         return matching[0]
 
     async def overview(self) -> dict[str, Figures]:
-        """Counts by scope, such as `notes` or `refs/short-term`."""
+        """Counts by scope, such as `notes` or `refs/short-term`; without scopes that have no entry."""
         scopes = await self.store.scopes()
         found = [await self.store.look(each, lambda held: held.figures()) for each in scopes]
         names = ["/".join(filter(None, (each.space, each.owner))) for each in scopes]
-        return dict(zip(names, found, strict=True))
+        return {name: each for name, each in zip(names, found, strict=True) if each.count or each.archived}
 
     async def restore(self, copy: Path, *, overwrite: bool = False, dry_run: bool = False, by: str = "restore") -> int:
         """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
