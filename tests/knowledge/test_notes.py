@@ -319,7 +319,7 @@ async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothin
     merge = (await notes.reindex()).change_id or ""
     knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
     assert (await notes.reindex()).removed == 1
-    with pytest.raises(InvalidInput, match="1 entry was removed for good"):
+    with pytest.raises(InvalidInput, match="1 entry left the archive for good"):
         await knowledge.undo(merge)
     assert await topics(notes) == ["pool!"]
 
