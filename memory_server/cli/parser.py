@@ -82,7 +82,11 @@ class Parser(language.Parser):
             hint = f"did you mean `{close[0]}`?" if close else "`memory-server --help` lists the commands."
             complain(f"There is no command `{name}`; {hint}")
             raise SystemExit(2)
-        return super().parse_args(words, namespace)
+        flags, left = self.parse_known_args(words, namespace)
+        if left and isinstance(getattr(flags, "words", None), list) and not any(each.startswith("-") for each in left):
+            flags.words += left  # argparse takes no more words after an option: `knowledge list --json WORD`
+            return flags
+        return super().parse_args(words, namespace) if left else flags
 
 
 def parser() -> Parser:

@@ -128,11 +128,11 @@ class Knowledge:
         return matching[0]
 
     async def overview(self) -> dict[str, Figures]:
-        """Counts by scope, such as `notes` or `refs/short-term`."""
+        """Counts by scope, such as `notes` or `refs/short-term`; without scopes that have no entry."""
         scopes = await self.store.scopes()
         found = [await self.store.look(each, lambda held: held.figures()) for each in scopes]
         names = ["/".join(filter(None, (each.space, each.owner))) for each in scopes]
-        return dict(zip(names, found, strict=True))
+        return {name: each for name, each in zip(names, found, strict=True) if each.count or each.archived}
 
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""

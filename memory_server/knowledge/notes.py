@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import NOTHING, without_surrogates
+from memory_server.core.phrases import shown
 from memory_server.core.private import without_private
 from memory_server.knowledge import duplicates
 from memory_server.knowledge.entry import (
@@ -159,6 +160,47 @@ class Notes:
         """The note of this number or id, live or archived. Raises MemoryNotFound."""
         return await self.store.look(NOTES, lambda held: _there(held, note_id))
 
+    async def edit(
+        self, note_id: int | str, *, find: str = "", replacement: str = "", append: str = "", by: str = "api"
+    ) -> Committed[None]:
+        """Put `replacement` in the place of `find`, which the content has once, and add the lines of `append` at the
+        end. What it was stays in the history.
+
+        Raises:
+            MemoryNotFound: there is no such live note. InvalidInput: nothing is to be changed, the content has `find`
+            not at all or several times, or it would be empty or too long. MemoryPaused, NothingToKeep: as `remember`.
+        """
+        if not find and not append.strip():
+            raise InvalidInput("Nothing is to be changed; give `find` with `replace`, or `append`.")
+        self.options.refuse()
+        new = to_keep(replacement)
+        more = to_keep(append)
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            note = _there(held, note_id)
+            if note.archived_ms is not None:
+                raise MemoryNotFound(f"The note {note.title} was deleted; `remember` stores it as a new one.")
+            if find and (count := note.body.count(find)) != 1:
+                raise InvalidInput(
+                    f"`find` is {count} times in the note {note.title}, and it must be there once; "
+                    f"{'give more of the text around it' if count else 'read the note by recall'}."
+                )
+            body = note.body.replace(find, new) if find else note.body
+            if more.strip():
+                body = f"{body.rstrip()}\n{more}"
+            return [usable(replace(note, body=body, updated_ms=self.clock()))], None
+
+        return await self._commit(decide, "edit", by)
+
+    async def listed(
+        self, kind: Kind | None = None, *, tags: Sequence[str] = (), limit: int = 10, offset: int = 0
+    ) -> tuple[list[Entry], int]:
+        """A page of the notes, by type and topic, and how many there are. It counts no reference."""
+        where = self._where(kind, tags)
+        return await self.store.look(
+            NOTES, lambda held: (held.entries(where, order="title", limit=limit, offset=offset), held.count(where))
+        )
+
     async def delete(self, note_id: int | str, *, by: str = "api") -> str | None:
         """Put a note into the archive; the id of the change.
 
@@ -280,5 +322,5 @@ def _check(kind: Kind) -> Kind:
 def _there(held: Held, note_id: int | str) -> Entry:
     note = held.get(id=note_id) if isinstance(note_id, int) else held.get(ref=note_id)
     if note is None:
-        raise MemoryNotFound(f"There is no note {note_id}; `memory-server knowledge list` shows all notes.")
+        raise MemoryNotFound(f"There is no note {shown(str(note_id))}; `memory-server knowledge list` shows all notes.")
     return note

@@ -113,7 +113,7 @@ def taking_back(held: Held, seq: int, now_ms: int) -> tuple[Entry, ...]:
         )
     if removed:
         raise InvalidInput(
-            f"{change_id(seq)} cannot be undone: of what it changed, {counted(len(removed), 'entry')} was removed for "
-            "good after it. Nothing was changed; `memory-server backup list` shows what can be restored."
+            f"{change_id(seq)} cannot be undone: of what it changed, {counted(len(removed), 'entry')} left the archive "
+            "for good after it. Nothing was changed; `memory-server backup list` shows what can be restored."
         )
     return tuple(made)

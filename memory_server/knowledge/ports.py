@@ -62,8 +62,8 @@ class Held(Protocol):
         ...
 
     def shares(self, query: Query) -> list[Share]:
-        """The entries that hold terms of the query, all of them, in no order: which of its terms each field holds.
-        Reads no texts."""
+        """The entries that hold terms of the query, or longer terms that begin so (with 3 characters or more), all of
+        them, in no order: which of its terms each field holds. Reads no texts."""
         ...
 
     def nearest(self, vector: bytes, where: Filter) -> tuple[list[tuple[int, float]], int]:
@@ -225,8 +225,8 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def note(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
-        """Note an operation that changed no entry, such as a search or a refusal; its number. `passing`: it
-        waits for other writers for a second at most, and a scope that does not exist is not made for it (then 0)."""
+        """Note an operation that changed no entry, such as a search or a refusal; its number, 0 where nothing may be
+        written. `passing`: it waits for other writers for a second at most."""
         ...
 
     async def operations(

@@ -100,9 +100,10 @@ class Refs:
     async def search(
         self, query: str, namespace: Namespace | None = None, *, tags: Sequence[str] = (), limit: int | None = None
     ) -> Hits:
-        """The refs that hold words of the query, best first, and how many there are above the least score. A query that
-        is an id, or the beginning of exactly one, gives that ref. Raises InvalidInput: the query is empty, or the
-        namespace unknown."""
+        """The refs that hold words of the query, or words that begin so, best first, and how many there are above the
+        least score. Single Latin letters and digits count only where there is nothing else. A query that is an id, or
+        the beginning of exactly one, gives that ref. Raises InvalidInput: the query is empty, or the namespace
+        unknown."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput("The query is empty; give words, or a referenceId.")
@@ -111,8 +112,10 @@ class Refs:
             ((name, entry),) = named
             return Hits((Hit(entry, 1.0, {}, _scope(name), 1.0, "it has this id"),), 1)
         now_ms, wanted = self.clock(), tuple(map(without_surrogates, tags))
-        asked = Query(query, Filter(tags=wanted, unexpired_at_ms=now_ms), limit=100)
         sought = sought_in(query)
+        sought = tuple(each for each in sought if len(each.word) > 1 or not each.word.isascii()) or sought
+        words = " ".join(each.word for each in sought)
+        asked = Query(words or query, Filter(tags=wanted, unexpired_at_ms=now_ms), limit=100)
         scored = [
             (min(1.0, sum(parts.values())), share, name, parts)
             for name in namespaces

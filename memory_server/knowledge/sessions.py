@@ -201,8 +201,19 @@ class Sessions:
             raise ModelsFailed(f"{length:,} characters are too many for a model, which gets {MOST_ASKED_CHARS:,}")
         usable(replace(base, body="."))  # so that metadata which cannot be stored are refused before a model is asked
         where, words = where_of(caller), "\n".join(text for text, _ in texts)
-        near = await self.store.look(scope_of(caller), lambda held: held.search(Query(words, where, SHOWN)))
-        shown_ = [hit.entry for hit in near.hits]
+        vector = b""
+        with suppress(ModelsFailed, NothingToKeep):
+            vector = await self._vector_of(caller, doing, words)
+
+        def known(held: Held) -> list[Entry]:
+            """Those that share words with what was said, and those that are near to it."""
+            worded = held.search(Query(words, where, SHOWN)).hits
+            near = held.nearest(vector, where)[0][:SHOWN] if vector else []
+            found = ((held.get(id=number), cosine) for number, cosine in near)
+            hits = [Hit(entry, cosine, NOTHING, scope_of(caller)) for entry, cosine in found if entry is not None]
+            return [hit.entry for hit in by_ranks(worded, hits)[:SHOWN]]
+
+        shown_ = await self.store.look(scope_of(caller), known)
         system = self.options.extraction_prompt or EXTRACTION
         system += f"\n{prompt}" if prompt else ""
         facts = await self._ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)

@@ -131,3 +131,91 @@ async def recall(
     return RecallResult(
         memories=list(map(_form, found.hits)), total_count=found.total, left_off=dict(found.left_off) or None
     )
+
+
+class NoteRow(Result):
+    id: str
+    type: str
+    topic: str
+    tags: list[str] | None = None
+    characters: int = Field(description="Of its content")
+    updated_at: int = Field(description="Seconds since 1970")
+
+
+class NoteList(Result):
+    notes: list[NoteRow] = Field(description="By type and topic")
+    total_count: int
+
+    def __str__(self) -> str:
+        lines = [
+            f"{each.id} {one_line(each.topic)} ({each.type}, {each.characters:,} characters)" for each in self.notes
+        ]
+        return "\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}."])
+
+
+@tool(
+    title="List notes",
+    description="All notes, without their contents; recall with words gives contents.",
+    read_only=True,
+    recalls=True,
+    paging=Paging("notes", skips=True),
+    search_hint="notes list topics",
+)
+async def list_notes(
+    context: Context,
+    type: Annotated[Type | None, "Only this type"] = None,
+    tags: Annotated[list[Text], "With any of these"] = [],
+    limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = MAX_LIMIT,
+    offset: Offset = None,
+) -> NoteList:
+    entries, total = await context.knowledge.notes.listed(type, tags=tags, limit=limit, offset=offset or 0)
+    rows = [
+        NoteRow(
+            id=each.ref,
+            type=each.kind,
+            topic=each.title,
+            tags=list(each.tags) or None,
+            characters=len(each.body),
+            updated_at=each.updated_ms // 1000,
+        )
+        for each in entries
+    ]
+    return NoteList(notes=rows, total_count=total)
+
+
+class NoteChanged(Result):
+    memory_id: str
+    action: Literal["updated", "deleted"]
+    changeId: ChangeId = None
+
+    def __str__(self) -> str:
+        return f"{self.action.capitalize()} {self.memory_id}.{undo_hint(self.changeId)}"
+
+
+Id = Annotated[Text, Field(min_length=1, max_length=100), "Its id"]
+Piece = Annotated[Text, Field(max_length=MAX_CONTENT_CHARS)]
+
+
+@tool(
+    title="Edit a note",
+    description=(
+        "Change a part of a note, or add to its end; `remember` replaces a whole note. The change can be undone."
+    ),
+    search_hint="note change append correct",
+)
+async def edit_note(
+    context: Context,
+    memory_id: Id,
+    find: Annotated[Piece, "Text that the note has once"] = "",
+    replace: Annotated[Piece, "What comes in its place; nothing removes it"] = "",
+    append: Annotated[Piece, "Lines to add at the end"] = "",
+) -> NoteChanged:
+    notes = context.knowledge.notes
+    done = await notes.edit(memory_id, find=find, replacement=replace, append=append, by="edit_note")
+    return NoteChanged(memory_id=memory_id, action="updated", changeId=done.change_id)
+
+
+@tool(title="Delete a note", description="Delete one note; the change can be undone.", destructive=True)
+async def delete_note(context: Context, memory_id: Id) -> NoteChanged:
+    change_id = await context.knowledge.notes.delete(memory_id, by="delete_note")
+    return NoteChanged(memory_id=memory_id, action="deleted", changeId=change_id)

@@ -385,7 +385,14 @@ def test_notes_are_listed_shown_moved_and_brought_back(run: Run) -> None:
     noted(run, "port", "The port is 8080")
     assert "连接池" in run("knowledge", "list")[1]
     assert "port" not in run("knowledge", "list", "连接池")[1]
-    assert json.loads(run("knowledge", "list", "port", "--json")[1])["body"] == "The port is 8080"
+    for words in (
+        ("list", "port", "--json"),
+        ("list", "--json", "port"),
+        ("--json", "list", "--space", "notes", "port"),
+    ):
+        assert json.loads(run("knowledge", *words)[1])["body"] == "The port is 8080"
+    with pytest.raises(SystemExit):
+        run("knowledge", "list", "--json", "port", "--nothing")
     for name in ("1", pool, pool[:8]):
         assert pool in run("knowledge", "show", name)[1]
     assert "is in the archive now. Change k3." in run("knowledge", "delete", pool)[1]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from knowledge.test_sessions import contents, refused, said
-from llm.fake_provider import Act, Fake, completion, failure, provider
+from llm.fake_provider import Act, Fake, completion, embedded, failure, provider
 
 from memory_server.app import App
 from memory_server.config import Settings
@@ -251,6 +251,20 @@ QUESTIONS = [
 ]
 
 
+async def test_a_model_sees_the_nearest_memories_also_without_a_common_word(tmp_path: Path) -> None:
+    def act(body: dict[str, Any]) -> Any:
+        return embedded(body) if "input" in body else completion({"facts": []})
+
+    async with provider(act) as fake:
+        url = {"model": "m", "base_url": fake.url}
+        llm = {"providers": [{"kind": "openai"} | url], "embeddings": url}
+        async with App(Settings.model_validate({"data_dir": tmp_path, "llm": llm})) as app:
+            for text in ("住在波恩", "对花生过敏", "有一只狗"):
+                await said(app.context, "memory_add", messages=text, mode="direct")
+            await said(app.context, "memory_add", messages="坚果没问题")
+            assert asked(fake)["memories"][0]["text"] == "对花生过敏"
+
+
 async def test_an_afternoon_of_forty_turns(tmp_path: Path) -> None:
     """A scripted model: it answers as the table says, and fails at each tenth turn that has no fact."""
     expected = dict(TURNS)
@@ -277,8 +291,7 @@ async def test_an_afternoon_of_forty_turns(tmp_path: Path) -> None:
             assert answer in found[:3], (question, found)
             assert not former or not any(former in each for each in found)
         history = (await said(app.context, "memory_get_history", user_id="小满", limit=100))["operations"]
-        # The first turn has no fact, and a user of whom nothing is stored has no history.
-        assert sum(each["operation"] == "add" for each in history) == 39
+        assert sum(each["operation"] == "add" for each in history) == 40
 
 
 async def test_an_afternoon_without_a_model(tmp_path: Path) -> None:

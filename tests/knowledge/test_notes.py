@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from knowledge_past import cleaned, restored
 import pytest
 from entries_held import figures, page
 from knowledge_past import cleaned, restored
@@ -168,6 +169,40 @@ async def test_lone_surrogates_and_odd_characters_are_kept_as_far_as_they_can(no
     assert await topics(notes, 'NEAR( "x* OR -') == ["a\ufffdb"]
 
 
+async def test_a_note_is_edited_in_one_place_and_added_to(notes: Notes, knowledge: Knowledge) -> None:
+    ref = (await notes.remember("tech", "pool", "It has 20 connections.\nAsk Anna.")).entry.ref
+    done = await notes.edit(ref, find="20", replacement="30", append="Since May.\n<private>secret</private>")
+    assert done.entry.body == "It has 30 connections.\nAsk Anna.\nSince May."
+    assert await topics(notes, "30") == ["pool"]
+    assert (await notes.edit(ref, find="\nSince May.")).entry.body == "It has 30 connections.\nAsk Anna."
+    for given, said in (
+        ({}, "Nothing is to be changed"),
+        ({"find": "20"}, "0 times in the note pool.*read the note"),
+        ({"find": "n"}, "times in the note pool.*more of the text"),
+        ({"find": "It has 30 connections.\nAsk Anna."}, "The content is empty"),
+        ({"append": "x" * 100_001}, "too long"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            await notes.edit(ref, **given)
+    assert (await notes.get(ref)).body == "It has 30 connections.\nAsk Anna."
+    await knowledge.lifecycle.undo("k3")
+    await knowledge.lifecycle.undo("k2")
+    assert (await notes.get(ref)).body == "It has 20 connections.\nAsk Anna."
+    await notes.delete(ref)
+    for gone in (ref, "nobody"):
+        with pytest.raises(MemoryNotFound):
+            await notes.edit(gone, append="x")
+
+
+async def test_notes_are_listed_by_type_and_topic_and_counted(notes: Notes) -> None:
+    for kind, topic in (("tech", "b"), ("domain", "c"), ("tech", "a")):
+        await notes.remember(kind, topic, f"text {topic}", tags=[topic])  # type: ignore[arg-type]
+    entries, total = await notes.listed(limit=2)
+    assert ([each.title for each in entries], total) == (["c", "a"], 3)
+    assert [each.title for each in (await notes.listed("tech", tags=["B"]))[0]] == ["b"]
+    assert {each.uses for each in entries} == {0}
+
+
 async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
     one = (await notes.remember("tech", "one", "text one")).entry
     await notes.delete(one.ref)
@@ -286,7 +321,7 @@ async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothin
     merge = (await notes.reindex()).change_id or ""
     knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
     assert (await notes.reindex()).removed == 1
-    with pytest.raises(InvalidInput, match="1 entry was removed for good"):
+    with pytest.raises(InvalidInput, match="1 entry left the archive for good"):
         await knowledge.lifecycle.undo(merge)
     assert await topics(notes) == ["pool!"]
 

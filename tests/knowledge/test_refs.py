@@ -25,7 +25,7 @@ from memory_server.recall.parameters import DAY_MS
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
-from nlp.index_terms import sought_in, terms_of
+from nlp.index_terms import Sought, sought_in, terms_of
 
 pytestmark = pytest.mark.anyio
 HOUR_MS = 3_600_000
@@ -112,6 +112,10 @@ async def test_scores_of_a_search_are_those_of_reading_everything(refs: Refs, cl
         importance = rng.choice([None, 0.0, 0.3, 1.0])
         made.append((await refs.add(content, namespace, tags=tags, importance=importance)).entry)
     clock.now += 5 * HOUR_MS
+
+    def begins(sought: Sought) -> bool:
+        return sought.prefix or len(sought.term) > 2
+
     for query in ["披萨", "数据库 error", "C++ 猫 nothing", "cafe 🎂 连接 timeout", "errors of the gateway", "数"]:
         sought = sought_in(query)
         expected = {}
@@ -120,7 +124,7 @@ async def test_scores_of_a_search_are_those_of_reading_everything(refs: Refs, cl
             for text in (entry.title, entry.body, "\n".join(entry.tags)):
                 terms = terms_of(text)
                 counts.append(
-                    sum(any(t.startswith(s.term) if s.prefix else t == s.term for t in terms) for s in sought)
+                    sum(any(t == s.term or (begins(s) and t.startswith(s.term)) for t in terms) for s in sought)
                 )
             summary, content_count, tag_count = (count / len(sought) for count in counts)
             hours = (clock.now - entry.created_ms) / HOUR_MS
@@ -310,3 +314,19 @@ async def test_refs_in_memory_are_forgotten_and_have_no_change_ids(tmp_path: Pat
     async with open_memory(tmp_path, settings=settings) as app:
         assert (await called(app, "memoryStats"))["data"]["total"] == 0
     assert not (tmp_path / ".memory-server" / "knowledge.sqlite3").exists()
+
+
+async def test_parts_of_words_are_found_from_their_beginning(refs: Refs) -> None:
+    long = (await refs.add("the configuration of the authentication service")).entry.ref
+    await refs.add("the convention of the author's house")
+    assert [each.entry.ref for each in (await refs.search("config")).hits] == [long]
+    assert [each.entry.ref for each in (await refs.search("authent")).hits] == [long]
+    assert len((await refs.search("co")).hits) == 0
+    hit = (await refs.search("config service")).hits[0]
+    assert hit.why.startswith("config, service in summary and content")
+
+
+async def test_words_of_one_character_count_only_alone(refs: Refs) -> None:
+    await refs.add("data of the plant x 猫")
+    assert (await refs.search("data a x")).hits[0].score == pytest.approx(0.75, abs=0.001)
+    assert len((await refs.search("x")).hits) == len((await refs.search("猫")).hits) == 1

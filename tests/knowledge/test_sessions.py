@@ -87,8 +87,9 @@ async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     assert history[-1]["session"] == {"user_id": "alice", "sources": {"user_id": "argument"}}
     await said(context, "memory_init_session", metadata={"channel": "phone"})
     await said(context, "memory_search", query="花生")
-    (latest,) = (await said(context, "memory_get_history", limit=1))["operations"] or [None]
-    assert latest is None, "a user of whom nothing is stored has no history"
+    await refused(context, "memory_delete", memory_id=1)
+    done = (await said(context, "memory_get_history"))["operations"]
+    assert [(each["operation"], each["status"]) for each in done] == [("delete", "failed"), ("search", "done")]
     await said(context, "memory_add", messages="x")
     (latest,) = (await said(context, "memory_get_history", limit=1))["operations"]
     assert latest["session"]["metadata"] == {"channel": "phone"}

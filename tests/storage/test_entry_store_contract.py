@@ -316,6 +316,17 @@ async def test_operations_come_newest_first_in_pages(store: EntryStore) -> None:
     assert older[0][1].entries == (5,)
 
 
+async def test_a_scope_of_which_nothing_is_left_is_forgotten_with_its_operations(store: EntryStore) -> None:
+    probe = Scope("sessions", "probe")
+    await commit(store, entry("kept"))
+    assert await store.note(probe, Operation("delete", "test", NOW, error="refused"), passing=True) > 0
+    assert [done.op for _, done in await store.operations(probe)] == ["delete"]
+    await store.tidy(texts_before_ms=0, operations_before_ms=NOW)
+    assert probe in await store.scopes()
+    await store.tidy(texts_before_ms=0, operations_before_ms=NOW + 1)
+    assert await store.scopes() == [NOTES]
+
+
 async def test_undo_brings_texts_back_and_can_be_undone(store: EntryStore) -> None:
     (first,) = (await commit(store, entry("the old text", title="t"))).entries
     edit = await commit(store, replace(first, body="another", title="u"))

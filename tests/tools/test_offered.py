@@ -45,7 +45,7 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({"toolsets": "layers"}, LAYERS),
     ({"toolsets": "refs", "read_only": True}, ["memorySearch", "memoryStats", "memoryGetContent"]),
     ({"toolsets": "notes"}, NOTES),
-    ({"toolsets": "notes", "read_only": True}, ["recall"]),
+    ({"toolsets": "notes", "read_only": True}, ["recall", "list_notes"]),
     ({"toolsets": "default,backup"}, [*LONG[:3], *BACKUP, *TURN]),
     ({"read_only": True}, ["recall_turn"]),
     ({"tools": "get_memory_stats"}, ["get_memory_stats"]),

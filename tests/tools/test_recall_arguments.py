@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from sample_memories import DAY, NOW, memory
 
 from memory_server.app import App, parameters
@@ -90,3 +91,49 @@ async def test_a_conversation_that_another_process_holds_is_named(app: App) -> N
     assert answer.structured["note"] in answer.text
     assert [await score_of(app, chat) for chat in ("小明", "小红")] == [5, 0]
     assert "changeId" in answer.structured
+
+
+SAID = {"role": "user", "content": "我喜欢披萨"}
+PART = {"type": "text"}
+OF_CLIENTS: list[tuple[list[dict[str, Any]], list[tuple[str, str]]]] = [
+    (
+        [
+            SAID | {"content": [PART | {"text": "看这个"}, {"type": "image_url"}, PART | {"text": "披萨"}]},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f"}}]},
+            {"role": "tool", "tool_call_id": "1", "content": "output"},
+            {"role": "assistant", "content": "好吃", "refusal": None, "annotations": []},
+        ],
+        [("user", "看这个\n披萨"), ("assistant", "好吃")],
+    ),
+    (
+        [
+            {"role": "developer", "content": "be brief"},
+            {"role": "assistant", "content": [PART | {"text": "a"}, {"type": "tool_use", "name": "f"}]},
+            {"role": "user", "content": [{"type": "tool_result", "content": "output"}]},
+            {"role": "user", "content": [{"type": "input_text", "text": "b"}]},
+        ],
+        [("system", "be brief"), ("assistant", "a"), ("user", "b")],
+    ),
+]
+TAKE_MESSAGES = {
+    name: argument
+    for name, tool in TOOLS.items()
+    for argument in tool.input_schema()["properties"]
+    if "messages" in argument.lower()
+}
+
+
+@pytest.mark.parametrize("name", TAKE_MESSAGES)
+@pytest.mark.parametrize(("given", "kept"), OF_CLIENTS)
+def test_messages_are_taken_as_chat_clients_have_them(
+    name: str, given: list[dict[str, Any]], kept: list[tuple[str, str]]
+) -> None:
+    argument, required = TAKE_MESSAGES[name], TOOLS[name].input_schema().get("required", ())
+    taken = TOOLS[name].arguments.model_validate(dict.fromkeys(required, "x") | {argument: given})
+    assert [(each.role, each.content) for each in getattr(taken, argument)] == kept
+
+
+@pytest.mark.parametrize("content", [None, [1], [{"text": "x"}], {}])
+def test_a_content_of_another_form_is_refused(content: Any) -> None:
+    with pytest.raises(ValidationError, match="content"):
+        TOOLS["recall_turn"].arguments.model_validate({"messages": [SAID | {"content": content}]})

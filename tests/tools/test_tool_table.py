@@ -76,6 +76,7 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "memorySearch",
         "memoryStats",
         "memoryGetContent",
+        "list_notes",
         *(name.replace("{}", layer) for name in READING_LAYERS for layer in ("", "global_")),
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
@@ -89,6 +90,7 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "memoryDelete",
         "memoryClearShortTerm",
         "memoryClearAll",
+        "delete_note",
         "delete_memory_entry",
         "delete_global_memory_entry",
     }

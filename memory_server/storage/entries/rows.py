@@ -62,6 +62,8 @@ _INDEXED = {"title": 10, "tags": 4, "body": 1}
 """The fields of the index, with their weights in BM25."""
 _FOUND = "SELECT rowid FROM terms WHERE terms MATCH ?"
 _AMONG = "IN (SELECT value FROM json_each(?))"
+_LEAST_BEGINNING = 3
+"""Characters of a term that may be the beginning of another one: `con` of `configuration`."""
 _TAGS = "iif(json_valid(e.tags), e.tags, '[]')"
 """A list of tags may be damaged."""
 _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
@@ -167,8 +169,9 @@ class Held:
     def shares(self, query: Query) -> list[Share]:
         held: dict[int, list[int]] = {}
         for number, sought in enumerate(sought_in(query.text)):
+            longer = replace(sought, prefix=sought.prefix or len(sought.term) >= _LEAST_BEGINNING)
             for place, column in enumerate(_INDEXED):
-                match = f"{column} : {self._match([sought])}"
+                match = f"{column} : {self._match([longer])}"
                 for (entry_id,) in self._connection.execute(_FOUND, (match,)):
                     held.setdefault(entry_id, [0, 0, 0])[place] |= 1 << number
         rows = self._selected("e.id, e.created_ms, e.importance", *_condition(query.where))
@@ -260,9 +263,7 @@ class Held:
         self._connection.execute("INSERT INTO terms(rowid, title, tags, body) VALUES(?, ?, ?, ?)", (entry.id, *terms))
 
     def note(self, operation: Operation, entries: Sequence[int]) -> int:
-        """Store an operation; its number. 0: the scope does not exist."""
-        if self._number is None:
-            return 0
+        """Store an operation; its number."""
         values = {name: getattr(operation, name) for name in ("op", "by", "at_ms", "error", "took_ms")}
         values |= {name: _text(dict(getattr(operation, name))) for name in ("caller", "detail")}
         values |= {"scope": self._number, "entries": _text(list(entries))}
@@ -445,7 +446,8 @@ def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> l
 
 
 def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
-    """Forget former texts and operations of before, and vectors of no live entry, and merge the pieces of the index."""
+    """Forget former texts and operations of before, vectors of no live entry, and scopes of which nothing is left, and
+    merge the pieces of the index."""
     unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
     connection.execute(f"DELETE FROM vectors WHERE used_ms < ? AND {unused}", (now_ms - _VECTOR_MS,))
     older = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
@@ -454,6 +456,9 @@ def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before
     connection.execute(f"DELETE FROM changes WHERE {older}", (operations_before_ms,))
     for table in ("operations", "model_calls"):
         connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (operations_before_ms,))
+    connection.execute(
+        "DELETE FROM scopes WHERE id NOT IN (SELECT scope FROM entries) AND id NOT IN (SELECT scope FROM operations)"
+    )
     connection.execute("INSERT INTO terms(terms) VALUES('optimize')")
 
 

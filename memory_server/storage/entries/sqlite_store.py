@@ -80,12 +80,10 @@ class SqliteStore:
         await self._use(used, [(at_ms, each) for each in ids])
 
     async def note(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
-        if self.read_only or (passing and self.place is not None and not self.place.exists()):
+        if self.read_only:
             return 0
         dated, wait_seconds = self._dated(operation), _TOUCH_SECONDS if passing else None
-        return await self._write(
-            lambda c: rows.Held(c, scope, make=not passing).note(dated, operation.entries), wait_seconds
-        )
+        return await self._write(lambda c: rows.Held(c, scope, make=True).note(dated, operation.entries), wait_seconds)
 
     async def operations(
         self,

@@ -52,6 +52,37 @@ class MessageArgument(BaseModel):
     name: Text | None = None
 
 
+def _of_a_client(given: Any) -> Any:
+    """Messages as chat clients keep them: of a content in parts the texts, joined by line breaks; without calls of
+    tools, and without the output of tools, which is not what somebody said."""
+    if not isinstance(given, list):
+        return given
+    return [plain for each in given if (plain := _plain(each)) is not None]
+
+
+def _plain(message: Any) -> Any:
+    """A message with a text as its content; None: it has only other things. What cannot be used stays as it is."""
+    if not isinstance(message, dict):
+        return message
+    if message.get("role") in ("tool", "function"):
+        return None
+    kept = {name: value for name, value in message.items() if name not in _TOOL_FIELDS}
+    content = kept.get("content")
+    if isinstance(content, list) and all(isinstance(each, dict) and type(each.get("type")) is str for each in content):
+        found = [each.get("text") for each in content if each["type"].endswith("text")]
+        texts = [text for text in found if isinstance(text, str)]
+        kept["content"] = content = "\n".join(texts) if texts else None
+    elif content is None and not _TOOL_FIELDS & message.keys():
+        return message
+    if kept.get("role") == "developer":
+        kept["role"] = "system"
+    return None if content is None else kept
+
+
+_TOOL_FIELDS = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "audio"})
+"""Fields of a message of OpenAI's form that hold no text."""
+
+
 def _role_weight(value: float) -> float:
     if not math.isfinite(value) or value < 0:
         raise ValueError("a weight must be a number of at least 0")
@@ -78,7 +109,12 @@ def _records(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
 if TYPE_CHECKING:
     Messages = tuple[Message, ...]
 else:
-    Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_records)]
+    Messages = Annotated[
+        list[MessageArgument],
+        BeforeValidator(_of_a_client),
+        Field(min_length=1, max_length=MAX_MESSAGES),
+        AfterValidator(_records),
+    ]
 """The messages of a call: checked as arguments, given to the tool as records."""
 CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
 Participants = Annotated[dict[str, Any] | None, "Who takes part; triggers see it as it is"]
