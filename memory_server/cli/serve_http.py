@@ -15,6 +15,7 @@ from pathlib import Path
 from memory_server.app import App, offered_tools
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
+from memory_server.serving.fair_threads import use_fair_threads
 from memory_server.serving.http.node import Node, address_of, serve
 from memory_server.serving.http.tenants import Memories
 from memory_server.storage.home import tokens_at
@@ -31,6 +32,7 @@ _MB = 1_000_000
 async def serve_http(settings: Settings, listen: str) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the address or a setting cannot be used."""
     address = address_of(listen)
+    use_fair_threads()
     turns: defaultdict[str | None, asyncio.Semaphore] = defaultdict(
         partial(asyncio.Semaphore, settings.http.trigger_searches)
     )

@@ -43,6 +43,7 @@ from memory_server.cli.terminal import STREAMS, Streams, complain
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.core.model import Session
+from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.telemetry import begin
 from memory_server.version import __version__
@@ -107,6 +108,7 @@ class Daemon:
         on_signals(self._stop.set)
         threading.Thread(target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True).start()
         self._listener.setblocking(False)
+        use_fair_threads()
         async with self._app:
             self._wait_for_clients()
             accepting = asyncio.create_task(self._accept())
@@ -182,6 +184,7 @@ class Daemon:
                     await loop.sock_sendall(connection, b"-")
                     return
                 self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
+                FOR.set(HOOKS if request.role == "hook" else connection)
                 STREAMS.set(streams := Streams(request.input))
                 status = await _status_of(work())
                 if request.role == "serve":

@@ -28,6 +28,8 @@ PAGE = 50
 MOST_ON_PAGE = 200
 PAGE_CHARS = 60_000
 """Characters of JSON after which a page ends: a client may give all of it to its model."""
+MOST_URI_CHARS = 4_000
+"""Characters of a URI: an id has at most 256, each of which may be written with twelve."""
 _WORDS = 10
 """Keywords shown of a memory, as in a search."""
 _MOST_DIGITS = 18
@@ -104,6 +106,8 @@ async def complete_id(conversations: Conversations, typed: str) -> list[str]:
 
 def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
     """The document at `uri`, its conversation, `uri` without its query, and the query."""
+    if len(uri) > MOST_URI_CHARS:
+        raise ResourceNotFound(f"{shown(uri)} has more than {MOST_URI_CHARS:,} characters.", shown(uri))
     try:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))

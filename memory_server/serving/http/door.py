@@ -11,8 +11,8 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,6 +24,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.core.errors import MemoryServerError
+from memory_server.core.nesting import MOST_VALUES, crowded
+from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers, wire_from
 from memory_server.serving.http.refusals import Refused, refused_for
 
@@ -33,6 +35,9 @@ MOST_HEAD_BYTES = 16 * 1024
 """Bytes of the names and values of a request's headers."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of a request's body."""
+LARGE_BYTES, LARGE_BYTES_PER_SECOND = 64 * 1024, 8 * 1024 * 1024
+"""Requests of a tenant with more than this are carried out one after the other, and so many bytes of them in a second:
+to read them takes a tenth of the event loop."""
 BODY_SECONDS = 30.0
 """How long a whole body may take."""
 TOO_MANY_SECONDS = 0.1
@@ -57,6 +62,8 @@ class Limits:
         self._concurrent = concurrent
         self._filled = time.monotonic()
         self._running: Counter[str] = Counter()
+        self._large = asyncio.Lock()
+        self._next_large = 0.0
 
     @contextmanager
     def request(self, kind: str) -> Iterator[None]:
@@ -75,6 +82,17 @@ class Limits:
             yield
         finally:
             self._running[kind] -= 1
+
+    @asynccontextmanager
+    async def large(self) -> AsyncIterator[None]:
+        """One large request, from its body to its answer; others of this tenant wait."""
+        async with self._large:
+            await asyncio.sleep(self._next_large - time.monotonic())
+            yield
+
+    def took(self, size: int) -> None:
+        """A large body of so many bytes was read; the next one waits for its time."""
+        self._next_large = time.monotonic() + size / LARGE_BYTES_PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -166,12 +184,19 @@ class Door:
             said = f"This token has no scope `{needed}`."
             raise Refused(403, "scope", said, self._asking("insufficient_scope"))
         kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
-        with self.limits[caller.tenant].request(kind):
+        limits = self.limits[caller.tenant]
+        with limits.request(kind):
             wire = wire_from(headers, sessions=self.sessions)
             replace(caller, usual=from_headers(headers), wire=wire).enter(scope)
-            body = await _whole_body(headers, receive)
-            call = self.app(scope, _replaying(body, receive), send)
-            await (self._while_let_in(token, call) if kind == "streams" else call)
+            FOR.set(caller.tenant)
+            async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
+                body = await _whole_body(headers, receive)
+                if len(body) > LARGE_BYTES:
+                    limits.took(len(body))
+                if crowded(body):
+                    raise Refused(413, "size", f"The body has more than {MOST_VALUES:,} values; send less at a time.")
+                call = self.app(scope, _replaying(body, receive), send)
+                await (self._while_let_in(token, call) if kind == "streams" else call)
 
     async def _while_let_in(self, token: str | None, call: Awaitable[None]) -> None:
         """A stream, which ends when its token does not count any more."""
@@ -201,6 +226,12 @@ def _kind(headers: Headers) -> str:
     something else than its body, except in the handshake era."""
     modern = headers.get("mcp-protocol-version", "") not in (*HANDSHAKE_PROTOCOL_VERSIONS, "")
     return "streams" if modern and headers.get("mcp-method") == "subscriptions/listen" else "calls"
+
+
+def _is_large(headers: Headers) -> bool:
+    """Whether the body is large, or may be."""
+    length = headers.get("content-length", "")
+    return "transfer-encoding" in headers or (length.isdecimal() and int(length) > LARGE_BYTES)
 
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:

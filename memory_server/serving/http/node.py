@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
+from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest
 from memory_server.serving.http.callers import caller_of
 from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
@@ -140,6 +141,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
     warming = asyncio.create_task(node.warm())
 
     async def ready(request: Request) -> Response:
+        FOR.set(HOOKS)
         answers = warming.done() and not stop.is_set()
         if answers:
             try:

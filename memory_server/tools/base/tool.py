@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from memory_server.core.errors import MemoryServerError
+from memory_server.core.nesting import size
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging, fitted
@@ -31,6 +32,12 @@ MAX_BYTES = 40_000
 MOST_SAID_CHARS = 2_000
 """Characters of an error message: it may include a line of a trigger with its caret."""
 _SHOWN_CHARS = 60
+MOST_CHARS = 64_000
+"""Characters of all arguments of a tool that takes no long texts."""
+_LONG = frozenset(
+    ("messages", "recentMessages", "content", "data", "examples", "prompt", "trigger", "createdContext")
+) | {"updatedContext"}
+"""Arguments with long texts, which have bounds of their own."""
 
 _NULL = {"type": "null"}
 _WANTED = {
@@ -137,6 +144,7 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
     with context.services.meter.call(tool.name):
+        _refuse_excess(tool, arguments)
         try:
             checked = tool.arguments.model_validate(dict(arguments))
         except ValidationError as error:
@@ -151,6 +159,12 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
                 f"{tool.name} failed inside the server ({type(error).__name__}); see its log on standard error."
             ) from error
         return _answer(tool, checked, result, max_bytes)
+
+
+def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Look at the size of the arguments before anything else does, which may take long. Raises ToolFailed."""
+    if _LONG.isdisjoint(tool.arguments.model_fields) and (chars := size(dict(arguments))) > MOST_CHARS:
+        raise ToolFailed(f"The arguments have {chars:,} characters; {tool.name} takes at most {MOST_CHARS:,}.")
 
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
