@@ -13,7 +13,6 @@ import gc
 import json
 import logging
 import os
-import resource
 import secrets
 import select
 import socket
@@ -38,7 +37,7 @@ from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import CATALOGUES, parsed, understood
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.serve import use_one_arena
+from memory_server.cli.serve import use_more_files, use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryServerError
@@ -69,8 +68,6 @@ _UPKEEP_AFTER_SECONDS = 5.0
 """How long the first session has to itself."""
 _KEPT = 64
 """Command lines whose settings are kept."""
-_MOST_FILES = 10_240
-"""Open files at most, if the system allows them; a window takes four. macOS allows no more, and begins with 256."""
 
 
 class Refused(Exception):
@@ -384,9 +381,7 @@ def _is_for_all(settings: Settings) -> bool:
 
 async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> None:
     use_one_arena()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
+    use_more_files()
     app = App(settings)
     end = begin(os.environ, app.meter)
     try:

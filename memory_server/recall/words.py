@@ -28,8 +28,8 @@ from nlp import (
 from nlp.keywords import role_weight_of
 
 QUERY_CHARS = 16_000
-"""Characters by which is searched, from the end of the last message: with some 2.5 µs for each a search takes 40 ms, and
-what is said before them weighs next to nothing."""
+"""Characters by which is searched, from the end of the last message: at some 2.5 µs for each a search takes 40 ms. What
+is said before them weighs next to nothing."""
 MOST_NAMES = 100
 """Names in a query that are never cut."""
 

@@ -1,8 +1,8 @@
-"""What one tenant or window takes of another one's time, as ratios within one run: `python tests/bench/bench_fairness.py`.
+"""What one tenant or window takes of another one's time: `python tests/bench/bench_fairness.py [PART OF A NAME]`.
 
 Each row is a load that keeps within its limits. The calls of another one are measured alone, just before the load, and
-meanwhile; the bound is 3 times, at p99. The load costs the machine processor time of its own: it runs at the lowest
-priority.
+meanwhile, so that the ratios come from one run; the bound is 3 times, at p99. The load costs the machine processor
+time of its own: it runs at the lowest priority.
 """
 
 from __future__ import annotations

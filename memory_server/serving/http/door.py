@@ -186,8 +186,7 @@ class Door:
         kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
         limits = self.limits[caller.tenant]
         with limits.request(kind):
-            wire = wire_from(headers, sessions=self.sessions)
-            replace(caller, usual=from_headers(headers), wire=wire).enter(scope)
+            caller = replace(caller, usual=from_headers(headers), wire=wire_from(headers, sessions=self.sessions))
             FOR.set(caller.tenant)
             async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
                 body = await _whole_body(headers, receive)
@@ -195,6 +194,7 @@ class Door:
                     limits.took(len(body))
                 if crowded(body):
                     raise Refused(413, "size", f"The body has more than {MOST_VALUES:,} values; send less at a time.")
+                replace(caller, size=len(body)).enter(scope)
                 call = self.app(scope, _replaying(body, receive), send)
                 await (self._while_let_in(token, call) if kind == "streams" else call)
 

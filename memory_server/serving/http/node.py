@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import h11
 import uvicorn
@@ -24,7 +24,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest
-from memory_server.serving.http.callers import caller_of
+from memory_server.serving.http.callers import caller_of, has_entered
 from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
 from memory_server.serving.http.entrance import entrance, host_of, names_in
 from memory_server.serving.http.tenants import Opener, Tenants
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 HEAD_SECONDS = 10.0
 """How long the head of a request may take."""
 MOST_CONNECTIONS = 1_000
+MOST_STRANGERS = 0.9
+"""Share of them on which nobody has entered yet; beyond it, the one that waits longest is closed."""
 KEEP_ALIVE_SECONDS = 5
 UNREAD_SECONDS, UNWRITTEN_SECONDS = 1.0, 10.0
 """How long a connection stays whose request was answered before its body came, and one whose client does not read."""
@@ -52,7 +54,8 @@ STORE_SECONDS = 1.0
 @dataclass(frozen=True, slots=True)
 class Node:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
-    address. `sessions`: tools of this toolset are offered, so headers may name users."""
+    address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
+    connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token."""
 
     settings: HttpSettings
     tokens: TokenFile | None
@@ -64,6 +67,8 @@ class Node:
     warm: Callable[[], Coroutine[object, object, None]]
     say: Callable[[str], None]
     sessions: bool
+    files: int
+    read_only: bool
 
 
 class _Protocol(H11Protocol):
@@ -73,19 +78,30 @@ class _Protocol(H11Protocol):
     _late: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
+    def __init__(self, strangers: dict[_Protocol, None], **given: Any) -> None:
+        super().__init__(**given)
+        self._strangers, self._known = strangers, False
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._strangers[self] = None
+        if len(self._strangers) > MOST_STRANGERS * (self.config.limit_concurrency or MOST_CONNECTIONS):
+            next(iter(self._strangers)).dismiss()
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:  # there is a whole head
             self._let_be()
+            self._strangers.pop(self, None)
         elif self._late is None and self.conn.trailing_data[0]:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def on_response_complete(self) -> None:
+        self._known = self._known or has_entered(cast(Scope, self.scope))
         super().on_response_complete()
+        if not self._known and self.conn.their_state is h11.IDLE:
+            self._strangers[self] = None
         if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest; whatever still comes, this is the end
             self.loop.call_later(UNREAD_SECONDS, self.transport.close)
 
@@ -100,7 +116,13 @@ class _Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._let_be()
         self._go_on()
+        self._strangers.pop(self, None)
         super().connection_lost(exc)
+
+    def dismiss(self) -> None:
+        """Close it, so that there is room for others."""
+        del self._strangers[self]
+        self.transport.abort()
 
     def _go_on(self) -> None:
         if self._stalled is not None:
@@ -154,7 +176,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
     app = Router(
         [
             Route("/mcp", _Mcp(tenants), methods=["POST"]),
-            *rest.routes(node.tools, tenants, node.max_bytes),
+            *rest.routes(node.tools, tenants, node.max_bytes, read_only=node.read_only),
             Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
             Route("/metrics", figures.endpoint(node.meter)),
@@ -188,14 +210,14 @@ async def _run(door: Door, listener: socket.socket, stop: asyncio.Event, tenants
     host = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         door,
-        http=_Protocol,
+        http=partial(_Protocol, {}),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=min(MOST_CONNECTIONS, node.files // 2),
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=CALL_SECONDS,

@@ -152,7 +152,7 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
         try:
             result = await tool.function(context, **vars(checked))
         except MemoryServerError as error:
-            raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
+            raise ToolFailed(shown(context.told(str(error)), MOST_SAID_CHARS)) from error
         except Exception as error:
             log.exception("%s failed", tool.name)
             raise ToolFailed(
