@@ -121,8 +121,8 @@ class Conversations:
 @dataclass(frozen=True)
 class Context:
     """`conversations` and the `services` that they share. `shelf` opens the place of their backups, `examine` gives the
-        findings about the place of the memories, and `family` the knowledge; of its toolsets `unasked_from` at most
-        `unasked_chars` characters come to each turn. `caller` names the caller; None if there is only one. `wire`: how the
+    findings about the place of the memories, and `family` the knowledge; of its toolsets `unasked_from` at most
+    `unasked_chars` characters come to each turn. `caller` names the caller; None if there is only one. `wire`: how the
     call came. `hidden`: the folder of the memories, whose place is not for the callers."""
 
     conversations: Conversations

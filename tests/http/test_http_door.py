@@ -24,6 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(
         folder,
         "--log-level=INFO",
+        "--toolsets=all",
         http__token=TOKEN,
         http__origins=ORIGIN,
         http__hosts="memory.lan",

@@ -5,28 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import socket
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
 import uvicorn
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
+from memory_server.knowledge.callers import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest
 from memory_server.serving.http.callers import caller_of, has_entered
-from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
+from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits, is_modern, replaying
 from memory_server.serving.http.entrance import entrance, host_of, names_in
+from memory_server.serving.http.refusals import Refused
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
@@ -42,6 +46,9 @@ HEAD_SECONDS = 10.0
 MOST_CONNECTIONS = 1_000
 MOST_STRANGERS = 0.9
 """Share of them on which nobody has entered yet; beyond it, the one that waits longest is closed."""
+SESSION = "mcp-session-id"
+MOST_SESSIONS = 1_000
+"""Of a tenant; one more, and that which was not used for longest is forgotten."""
 KEEP_ALIVE_SECONDS = 5
 UNREAD_SECONDS, UNWRITTEN_SECONDS = 1.0, 10.0
 """How long a connection stays whose request was answered before its body came, and one whose client does not read."""
@@ -145,13 +152,52 @@ class _Server(uvicorn.Server):
 
 @dataclass(frozen=True, slots=True)
 class _Mcp:
-    """`POST /mcp`, which goes to the session manager of the caller's tenant."""
+    """`POST /mcp`, which goes to the session manager of the caller's tenant. `begun`: who is meant in which session, by
+    tenant and `Mcp-Session-Id` of the handshake era; None: nobody can be named, so there are no sessions."""
 
     tenants: Tenants
+    begun: defaultdict[str | None, dict[str, Begun]] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if self.begun is not None and not is_modern(headers):
+            receive, send = await self._in_session(self.begun, headers.get(SESSION), scope, receive, send)
         async with self.tenants.used(caller_of(scope)) as tenant:
             await tenant.manager.handle_request(scope, receive, send)
+
+    async def _in_session(
+        self,
+        begun: defaultdict[str | None, dict[str, Begun]],
+        named: str | None,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> tuple[Receive, Send]:
+        """Let the caller be one of its session; the answer to `initialize` names a new one. Raises Refused: there is no
+        such session."""
+        caller = caller_of(scope)
+        sessions = begun[caller.tenant]
+        if named is not None:
+            if named not in sessions:
+                raise Refused(404, "session", "There is no such session any more; send `initialize` again.")
+            held = sessions[named] = sessions.pop(named)  # the one that was used last goes last
+            replace(caller, wire=replace(caller.wire, lasts=True, begun=held)).enter(scope)
+            return receive, send
+        body = await Request(scope, receive).body()
+        receive = replaying(body, receive)
+        if b'"initialize"' not in body:
+            return receive, send
+        made = secrets.token_urlsafe(24)
+
+        async def naming(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                MutableHeaders(scope=message)[SESSION] = made
+                sessions[made] = Begun()
+                if len(sessions) > MOST_SESSIONS:
+                    del sessions[next(iter(sessions))]
+            await send(message)
+
+        return receive, naming
 
 
 async def serve(node: Node, address: tuple[str, int]) -> None:
@@ -175,7 +221,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
 
     app = Router(
         [
-            Route("/mcp", _Mcp(tenants), methods=["POST"]),
+            Route("/mcp", _Mcp(tenants, defaultdict(dict) if node.sessions else None), methods=["POST"]),
             *rest.routes(node.tools, tenants, node.max_bytes, read_only=node.read_only),
             Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
