@@ -10,6 +10,8 @@ import pytest
 
 from memory_server.serving.fair_threads import EACH, FIRST, FOR, HOOKS, SHARED, FairThreads
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.fixture
 def threads() -> Iterator[FairThreads]:

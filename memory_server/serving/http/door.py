@@ -136,6 +136,11 @@ class Door:
         headers = Headers(scope=scope)
         try:
             await (self._refusal(headers) or self._inside)(scope, receive, noted)
+        except asyncio.CancelledError:  # the process ends first
+            if not status:
+                refused = Refused(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
+                await refused.response()(scope, receive, noted)
+            raise
         except Exception:
             if status:
                 raise

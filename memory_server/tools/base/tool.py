@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from memory_server.core.errors import MemoryServerError
+from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.core.nesting import size
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
@@ -144,9 +144,11 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
     with context.services.meter.call(tool.name):
-        _refuse_excess(tool, arguments)
         try:
+            _refuse_excess(tool, arguments)
             checked = tool.arguments.model_validate(dict(arguments))
+        except InvalidInput as error:
+            raise ToolFailed(str(error)) from error
         except ValidationError as error:
             raise ToolFailed(_complaint(tool, error)) from error
         try:
@@ -162,9 +164,9 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
 
 
 def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Look at the size of the arguments before anything else does, which may take long. Raises ToolFailed."""
+    """Look at the size of the arguments before anything else does, which may take long. Raises InvalidInput."""
     if _LONG.isdisjoint(tool.arguments.model_fields) and (chars := size(dict(arguments))) > MOST_CHARS:
-        raise ToolFailed(f"The arguments have {chars:,} characters; {tool.name} takes at most {MOST_CHARS:,}.")
+        raise InvalidInput(f"The arguments have {chars:,} characters; {tool.name} takes at most {MOST_CHARS:,}.")
 
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
