@@ -19,7 +19,8 @@ SHARED, EACH, FIRST = 8, 2, 2
 SWITCH_SECONDS = 0.0005
 """How long Python lets a thread compute while others wait. With the usual 5 ms, each step of a short call beside a long
 one waits for so long."""
-HOOKS = "hooks and health"
+HOOKS = object()
+"""Hooks and health. It is not a text, because a tenant may have any name."""
 FOR: ContextVar[Hashable] = ContextVar("for", default=None)
 """Whom the work of this task is for: a tenant, a window, or `HOOKS`, who go first."""
 

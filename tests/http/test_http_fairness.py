@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Asker, Server, give, sai
 from starlette.types import Receive, Scope, Send
 
 from memory_server.serving.http.door import Door
+from memory_server.storage.home import open_home
 
 OFTEN = {"http__requests_per_minute": "600000"}
 
@@ -241,3 +243,11 @@ async def test_a_call_that_the_end_of_the_process_cuts_off_is_asked_to_come_agai
         await call
     assert sent[0]["status"] == 503
     assert b"ask again" in sent[1]["body"]
+
+
+def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = open_home(tmp_path / "data", lambda: 0)
+    home.refuse_without_room()
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9 - 4_096, 4_096))  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="No space left"):
+        home.refuse_without_room()
