@@ -15,11 +15,11 @@ NOW_MS = 1_800_000_000_000
 def test_the_end_of_the_last_messages_counts() -> None:
     wording = parameters(Settings()).wording
     filler = "zebra " * QUERY_CHARS
-    said = wording.of_query([Message("user", "giraffe"), Message("user", filler + "where is the tiger?")], NOW_MS)
+    said = wording.of_query([Message("user", "camel"), Message("user", filler + "where is the tiger?")], NOW_MS)
     assert "tiger" in said.words
-    assert "giraffe" not in said.words
-    short = [Message("user", "giraffe " * 10), Message("assistant", "lion"), Message("user", "tiger")]
-    assert {"giraffe", "lion", "tiger"} <= wording.of_query(short, NOW_MS).words.keys()
+    assert "camel" not in said.words
+    short = [Message("user", "camel " * 10), Message("assistant", "lion"), Message("user", "tiger")]
+    assert {"camel", "lion", "tiger"} <= wording.of_query(short, NOW_MS).words.keys()
     alike = [Message("user", ("zebra " * QUERY_CHARS + "tiger")[-QUERY_CHARS:])]
     assert wording.of_query([Message("user", "zebra " * QUERY_CHARS + "tiger")], NOW_MS) == wording.of_query(
         alike, NOW_MS
