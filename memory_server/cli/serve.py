@@ -6,6 +6,7 @@ import ctypes
 import secrets
 import sys
 from argparse import Namespace
+from contextlib import suppress
 
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.project_file import in_folder
@@ -16,6 +17,10 @@ from memory_server.core.model import Session
 
 _M_ARENA_MAX = -8
 """The number of this option in malloc.h of glibc."""
+
+
+_MOST_FILES = 10_240
+"""Open files at most; a window takes four. macOS allows no more."""
 
 
 async def serve(settings: Settings, flags: Namespace) -> None:
@@ -52,3 +57,20 @@ def use_one_arena() -> None:
     arenas."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         libc.mallopt(_M_ARENA_MAX, 1)
+
+
+def use_more_files() -> int:
+    """Let this process open more files, if the system allows it; gives how many. Linux begins with 1,024, macOS with
+    256."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return _MOST_FILES  # Windows counts connections and files apart
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_FILES
+    most = max(soft, _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return soft

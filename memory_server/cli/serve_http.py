@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
-from memory_server.app import App, offered_tools
+from memory_server.app import App, offered_tools, usual_offer
+from memory_server.cli.serve import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
+from memory_server.managers.context import Context
+from memory_server.serving.fair_threads import use_fair_threads
 from memory_server.serving.http.node import Node, address_of, serve
 from memory_server.serving.http.tenants import Memories
 from memory_server.storage.home import tokens_at
 from memory_server.storage.token_file import TokenFile
-from memory_server.tools import TOOLS, TOOLSETS
+from memory_server.tools import ANSWERED_TOOLS, TOOLSETS
 
 _OPEN_CONVERSATIONS = 4
 _OPEN_MINUTES = 5.0
@@ -30,6 +33,7 @@ _MB = 1_000_000
 async def serve_http(settings: Settings, listen: str) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the address or a setting cannot be used."""
     address = address_of(listen)
+    use_fair_threads()
     turns: defaultdict[str | None, asyncio.Semaphore] = defaultdict(
         partial(asyncio.Semaphore, settings.http.trigger_searches)
     )
@@ -43,20 +47,22 @@ async def serve_http(settings: Settings, listen: str) -> None:
             gc.enable()
 
     offered = offered_tools(settings)
-    excluded = {name.strip() for name in (settings.exclude_tools or "").split(",")}
+    answered = ANSWERED_TOOLS if usual_offer(settings) else offered
     async with app:
         openings = _Openings(app, turns)
         node = Node(
             settings.http,
             _tokens(settings, app.home.place),
             openings.open,
-            {name: tool for name, tool in TOOLS.items() if name not in excluded},
+            answered,
             settings.results.max_bytes,
             app.meter,
-            lambda: asyncio.to_thread(os.stat, app.home.made()),
+            lambda: asyncio.to_thread(app.home.refuse_without_room),
             warm,
             complain,
             any(tool.name in offered for tool in TOOLSETS["sessions"]),
+            use_more_files(),
+            settings.read_only,
         )
         upkeep = asyncio.create_task(app.keep_up(openings))
         try:
@@ -72,14 +78,9 @@ def _tokens(settings: Settings, place: Path) -> TokenFile | None:
     return TokenFile(given.expanduser()) if given is not None else TokenFile(usual) if usual.exists() else None
 
 
-def _bytes_in(place: Path) -> int:
-    """Of all files; one that is removed meanwhile does not count."""
-    count = 0
-    for folder, _, names in os.walk(place):
-        for name in names:
-            with suppress(OSError):
-                count += Path(folder, name).stat().st_size
-    return count
+def _from_afar(app: App) -> Context:
+    """The memories for callers who have nothing to do with this machine."""
+    return replace(app.context, hidden=app.home.place)
 
 
 @dataclass(slots=True)
@@ -93,19 +94,20 @@ class _Openings:
     async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[Memories]:
         """The memories of a tenant."""
         if tenant is None and writable:
-            yield Memories(self.app.context, self.app.server, lambda: None)
+            yield Memories(_from_afar(self.app), self.app.server, lambda: inf)
             return
         home = self.app.home
         place = home.place if tenant is None else home.tenant(tenant)
         made = self._app(place, tenant, read_only=not writable)
         most_mb = self.app.settings.http.tenant_mb
 
-        def measure() -> None:
-            if most_mb:
-                made.full = _bytes_in(place) > most_mb * _MB
+        def room() -> float:
+            left = most_mb * _MB - made.home.size() if most_mb else inf
+            made.full = left < 0
+            return left
 
         async with made:
-            yield Memories(made.context, made.server, measure)
+            yield Memories(_from_afar(made), made.server, room)
 
     def _app(self, place: Path, tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings

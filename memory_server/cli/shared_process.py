@@ -13,7 +13,6 @@ import gc
 import json
 import logging
 import os
-import resource
 import secrets
 import select
 import socket
@@ -38,11 +37,12 @@ from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import CATALOGUES, leave, parsed, understood
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.serve import use_one_arena
+from memory_server.cli.serve import use_more_files, use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.core.model import Session
+from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.version import __version__
 from sandbox.language import language_of, speak
@@ -69,8 +69,6 @@ _UPKEEP_AFTER_SECONDS = 5.0
 """How long the first session has to itself."""
 _KEPT = 64
 """Command lines whose settings are kept."""
-_MOST_FILES = 10_240
-"""Open files at most, if the system allows them; a window takes four. macOS allows no more, and begins with 256."""
 
 
 class Refused(Exception):
@@ -112,6 +110,7 @@ class Daemon:
         self._listener.setblocking(False)
         with suppress(OSError):  # somebody may have tidied the folder
             self._path.chmod(shim.ANSWERS)
+        use_fair_threads()
         async with self._app:
             self._wait_for_clients()
             accepting = asyncio.create_task(self._accept())
@@ -188,6 +187,7 @@ class Daemon:
                     await loop.sock_sendall(connection, b"-")
                     return
                 self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
+                FOR.set(HOOKS if request.role == "hook" else connection)
                 STREAMS.set(streams := Streams(request.input))
                 status = await (
                     _unless_taken_back(connection, work()) if request.role == "hook" else _status_of(work())
@@ -412,9 +412,7 @@ def _is_for_all(settings: Settings) -> bool:
 
 async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> NoReturn:
     use_one_arena()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
+    use_more_files()
     app = App(settings)
     await Daemon(app, key, listener, path).run()
     leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more

@@ -58,15 +58,15 @@ class HttpSettings(Section):
     """Further names in the header `Host` that are answered, with commas between."""
     origins: Names = None
     """Origins of web pages that may call, such as https://app.example.com, with commas between."""
-    requests_per_minute: int = Field(600, ge=1)
+    requests_per_minute: int = Field(1_200, ge=1)
     """Requests of a tenant per minute; a tenth of them at once."""
     concurrent: int = Field(16, ge=1)
-    """Calls of a tenant at the same time, and as many streams that listen."""
+    """Calls of a tenant at the same time, and as many streams that listen. Up to 128 further calls wait."""
     trigger_searches: int = Field(1, ge=1)
     """Searches of triggers of a tenant at the same time; further ones wait."""
     tenant_mb: float = Field(0, ge=0)
-    """MB of the files of a tenant above which nothing can be added; 0: no limit. Measured when a tenant is opened and
-    every few minutes."""
+    """MB of the files of a tenant above which nothing can be added; 0: no limit. Measured again before requests could
+    have filled the room."""
     tenant_idle_minutes: float = Field(5, gt=0)
     """Minutes without a request after which a tenant leaves memory."""
     open_tenants: int = Field(1_000, ge=1)

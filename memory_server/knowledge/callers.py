@@ -44,13 +44,21 @@ class Named:
 NOBODY = Named()
 
 
+@dataclass(slots=True)
+class Begun:
+    """What `memory_init_session` said in one session."""
+
+    said: Named = NOBODY
+
+
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How a call came: what the headers of its request say, and whether its connection lasts as long as the process, as
-    over standard input."""
+    """How a call came: what the headers of its request say, whether it belongs to a session, and to which; None: to
+    that of the process, as over standard input."""
 
     headers: Named = NOBODY
     lasts: bool = True
+    begun: Begun | None = None
 
 
 @dataclass(frozen=True, slots=True)

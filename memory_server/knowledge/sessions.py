@@ -22,7 +22,7 @@ from memory_server.core.errors import (
 )
 from memory_server.core.model import NOTHING, Message, without_surrogates
 from memory_server.core.phrases import counted, shown
-from memory_server.knowledge.callers import NOBODY, STDIO, Caller, Named, Wire, resolve
+from memory_server.knowledge.callers import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
 from memory_server.knowledge.entry import (
     Archive,
     Change,
@@ -122,7 +122,7 @@ class Sessions:
     embeddings: Embeddings | None = None
 
     def __post_init__(self) -> None:
-        self._begun = NOBODY
+        self._begun = Begun()
         self.meaning = Meaning(self.store, self.embeddings)
 
     def begin(self, given: Named, wire: Wire = STDIO) -> Caller:
@@ -137,15 +137,16 @@ class Sessions:
                     "Connections do not last here; send X-Memory-User-ID, X-Memory-Agent-ID and X-Memory-Run-ID "
                     "with each request, or give the ids as arguments."
                 )
-            if given.user_id in (None, self._begun.user_id):  # of another user nothing is kept
-                kept = {name: getattr(given, name) or getattr(self._begun, name) for name in Named.__slots__}
+            begun = wire.begun or self._begun
+            if given.user_id in (None, begun.said.user_id):  # of another user nothing is kept
+                kept = {name: getattr(given, name) or getattr(begun.said, name) for name in Named.__slots__}
                 given = Named(**kept)
-            self._begun = given
+            begun.said = given
         return self.caller(NOBODY, wire)
 
     def caller(self, given: Named, wire: Wire = STDIO, *, changes: bool = False) -> Caller:
         """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
-        begun = self._begun if wire.lasts else NOBODY
+        begun = (wire.begun or self._begun).said if wire.lasts else NOBODY
         return resolve(
             {"argument": given, "header": wire.headers, "session": begun, "setting": self.options.ids},
             require_user=self.options.require_user,

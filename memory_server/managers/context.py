@@ -4,10 +4,12 @@ give each caller its own."""
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from memory_server.core.errors import StorageError
@@ -123,7 +125,7 @@ class Context:
     findings about the place of the memories, `examinations` blocking calls for those about each conversation, and
     `family` the knowledge; of its toolsets `unasked_from` at most
     `unasked_chars` characters come to each turn. `caller` names the caller; None if there is only one. `wire`: how the
-    call came."""
+    call came. `hidden`: the folder of the memories, whose place is not for the callers."""
 
     conversations: Conversations
     services: Services
@@ -135,6 +137,13 @@ class Context:
     unasked_chars: int = 0
     unasked_from: frozenset[str] = frozenset()
     wire: Wire = STDIO
+    hidden: Path | None = None
+
+    def told(self, text: str) -> str:
+        """A sentence of the server as the callers see it: without the place of the memories, if it is hidden."""
+        if self.hidden is None:
+            return text
+        return text.replace(f"{self.hidden}{os.sep}", "").replace(str(self.hidden), "the data folder")
 
     @property
     def knowledge(self) -> Knowledge:

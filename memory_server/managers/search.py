@@ -129,12 +129,15 @@ class ShortTermSearch:
     ) -> Query:
         """What a search by the recent messages looks for; `names` are never cut. Raises InvalidInput: there is no
         message."""
-        recent = as_said(recent)
-        if not recent:
-            raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-        return await asyncio.to_thread(
-            self._wording.of_query, recent, self._services.clock(), role_weights, names=names
-        )
+        now_ms = self._services.clock()
+
+        def found() -> Query:
+            said = as_said(recent)
+            if not said:
+                raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
+            return self._wording.of_query(said, now_ms, role_weights, names=names)
+
+        return await asyncio.to_thread(found)
 
     async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
         """What a search would decide now; nothing is changed. Use it before the next `await`. Raises InvalidInput: the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from memory_server.core.phrases import shown
 from memory_server.knowledge.note_pages import HEADINGS, Kind
 from memory_server.managers.context import Context
 from memory_server.serving import prompts, resources
+from memory_server.tools import keeps_conversations
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 
 if TYPE_CHECKING:
@@ -44,15 +45,17 @@ Page = types.PaginatedRequestParams | None
 
 
 class Documents:
-    """The handlers of `resources/…`, `prompts/…` and `completion/complete`. `tools`: those of the model."""
+    """The handlers of `resources/…`, `prompts/…` and `completion/complete`. `tools`: those of the model; what belongs
+    to none of them is not there."""
 
-    def __init__(self, resolve: Resolve, tools: Container[str]) -> None:
+    def __init__(self, resolve: Resolve, tools: Collection[str]) -> None:
         self._resolve = resolve
         self._tools = tools
+        self.of_conversations = keeps_conversations(tools)
         self._notes = NOTES if "recall" in tools else ()
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
-        rows = resources.RESOURCES.values()
+        rows = resources.RESOURCES.values() if self.of_conversations else ()
         listed = [types.Resource(uri=row.uri, **_said(row)) for row in rows]
         listed += [
             types.Resource(uri=uri, name=name, title=title, mime_type=form) for uri, name, title, form in self._notes
@@ -60,7 +63,7 @@ class Documents:
         return types.ListResourcesResult(resources=listed)
 
     async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
-        rows = resources.TEMPLATES
+        rows = resources.TEMPLATES if self.of_conversations else ()
         listed = [types.ResourceTemplate(uri_template=row.uri_template, **_said(row)) for row in rows]
         return types.ListResourceTemplatesResult(resource_templates=listed)
 
@@ -70,6 +73,8 @@ class Documents:
         with _translated(request):
             if form is not None:
                 text = await _of_notes(self._resolve(request).knowledge, uri)
+            elif not self.of_conversations:
+                raise ResourceNotFound(f"There is no resource {shown(uri)}; resources/list names all.", shown(uri))
             else:
                 form, text = await resources.read(self._resolve(request).conversations, uri)
         contents = types.TextResourceContents(uri=uri, mime_type=form, text=text)
@@ -91,7 +96,8 @@ class Documents:
     async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         with _translated(request):
             if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools):
-                raise InvalidInput(f"{params.name} needs the tool {prompts.KEEPING}, which this server does not offer.")
+                needed = f"the tool {prompts.KEEPING}" if self.of_conversations else "a toolset of conversations"
+                raise InvalidInput(f"{params.name} needs {needed}, which this server does not offer.")
             text = await prompts.write(self._resolve(request), params.name, params.arguments or {})
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompts.PROMPTS[params.name].description, messages=[message])
@@ -99,7 +105,7 @@ class Documents:
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
         """`completion/complete`: ids of conversations, for every argument that takes one."""
         found: list[str] = []
-        if params.argument.name in ("id", "conversation_id"):
+        if self.of_conversations and params.argument.name in ("id", "conversation_id"):
             with _translated(request):
                 found = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
         page, more = found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS

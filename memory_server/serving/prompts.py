@@ -6,7 +6,7 @@ This module does not import MCP; `documents.py` serves the table over MCP.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from memory_server.recall.passages import one_line
 from memory_server.recall.prompt_lines import Language
 from memory_server.recall.recalled_block import marked
 from memory_server.serving.texts import text
+from memory_server.tools import keeps_conversations
 
 MAX_ARGUMENT_CHARS = 10_000
 """Characters of one argument; a longer text belongs into the conversation."""
@@ -63,8 +64,10 @@ class Prompt:
     """Whether its text asks the model to call `KEEPING`."""
 
 
-def prompts_with(tools: Container[str]) -> Mapping[str, Prompt]:
+def prompts_with(tools: Collection[str]) -> Mapping[str, Prompt]:
     """The prompts that a model with these tools can follow."""
+    if not keeps_conversations(tools):
+        return {}
     return {name: row for name, row in PROMPTS.items() if not row.keeps or KEEPING in tools}
 
 

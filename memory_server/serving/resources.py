@@ -28,6 +28,8 @@ PAGE = 50
 MOST_ON_PAGE = 200
 PAGE_CHARS = 60_000
 """Characters of JSON after which a page ends: a client may give all of it to its model."""
+MOST_URI_CHARS = 10_000
+"""Characters of a URI: an id has at most 256, each of which takes at most twelve."""
 _WORDS = 10
 """Keywords shown of a memory, as in a search."""
 _MOST_DIGITS = 18
@@ -104,6 +106,9 @@ async def complete_id(conversations: Conversations, typed: str) -> list[str]:
 
 def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
     """The document at `uri`, its conversation, `uri` without its query, and the query."""
+    there_is_none = f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all."
+    if len(uri) > MOST_URI_CHARS:
+        raise ResourceNotFound(there_is_none, uri)
     try:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
@@ -115,9 +120,7 @@ def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
     for template in TEMPLATES:
         if (conversation_id := template.id_in(path)) is not None:
             return template, conversation_id, path, query
-    raise ResourceNotFound(
-        f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all.", uri
-    )
+    raise ResourceNotFound(there_is_none, uri)
 
 
 def _number(request: DocumentRequest, name: str, usual: int) -> int:

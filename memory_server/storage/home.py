@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import tzinfo
+from errno import ENOSPC
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["Home", "StoreParameters", "open_home"]
 
 log = logging.getLogger(__name__)
+
+LEAST_FREE_BYTES = 1_000_000
+"""Below this a disk counts as full: a write of one call, with the files that SQLite needs for it, would not fit."""
 
 
 def open_home(
@@ -130,6 +135,22 @@ class Home:
         """The folder, which is there after this."""
         folders.make_folder(self.place)
         return self.place
+
+    def size(self) -> int:
+        """Bytes of all its files. One that is removed meanwhile does not count."""
+        count = 0
+        for folder, _, names in os.walk(self.place):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    count += Path(folder, name).lstat().st_size
+        return count
+
+    def refuse_without_room(self) -> None:
+        """Raises OSError: the folder cannot be made, or there is no room for a write."""
+        import shutil
+
+        if shutil.disk_usage(self.made()).free < LEAST_FREE_BYTES:
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
 
     @property
     def layers(self) -> Path:

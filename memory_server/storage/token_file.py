@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from errno import EDQUOT, ENOSPC
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,9 @@ class TokenFile:
             raise InvalidInput(f"The tokens in {self.path} cannot be read: {error.strerror or error}.") from error
         found: list[tuple[bytes, Token | None]] = []
         for number, line in enumerate(lines, 1):
+            if not line.strip():
+                found.append((line, None))
+                continue
             try:
                 found.append((line, _token(json.loads(line))))
             except (ValueError, TypeError, KeyError, RecursionError, InvalidInput):
@@ -140,10 +144,19 @@ class TokenFile:
         self.tokens()  # where it cannot be read, no folder is made
         with self._alone():
             lines = self._lines()
-            kept = [line for line, token in lines if token is None or token.name != name]
-            if len(kept) == len(lines):
+            gone = [token is not None and token.name == name for _, token in lines]
+            if not any(gone):
                 raise InvalidInput(f"There is no token `{name}`; `memory-server tokens list` shows them.")
-            folders.replace_file(self.path, b"".join(kept))
+            try:
+                folders.replace_file(
+                    self.path, b"".join(line for (line, _), out in zip(lines, gone, strict=True) if not out)
+                )
+            except OSError as error:
+                if error.errno not in (ENOSPC, EDQUOT):
+                    raise
+                # On a full disk blanks over the line need no room.
+                blanked = (b"\n".rjust(len(line)) if out else line for (line, _), out in zip(lines, gone, strict=True))
+                folders.overwrite_durably(self.path, b"".join(blanked))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -83,5 +84,5 @@ class HealthResult(Result):
     read_only=True,
 )
 async def health_check(context: Context) -> HealthResult:
-    found = await context.examine()
+    found = [replace(each, what=context.told(each.what)) for each in await context.examine()]
     return HealthResult(healthy=all(finding.grade != "error" for finding in found), checks=Check.each(found))

@@ -81,7 +81,7 @@ class SummaryResult(Done):
 
     def __str__(self) -> str:
         said, given = self.summary, self.summary.unreadable or {}
-        lines = [f"{counted(said.total_entries, 'entry')} in {said.storage_dir or said.archive_dir}."]
+        lines = [f"{counted(said.total_entries, 'entry')} in {said.storage_dir or said.archive_dir or 'this layer'}."]
         lines += [f"Tags: {', '.join(said.unique_tags)}."] if said.unique_tags else []
         return "\n".join([*lines, *(f"{name} cannot be read: {reason}." for name, reason in given.items())])
 
@@ -158,7 +158,13 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
 
     def summed(*, archive: bool) -> Function:
         async def summary(context: Context, caller_agent_id: Caller = None) -> SummaryResult:
-            return SummaryResult(summary=LayerSummary(**await layer(context).summary(archive=archive)))
+            found = await layer(context).summary(archive=archive)
+            if context.hidden is not None:
+                found |= {"storage_dir": None, "archive_dir": None}
+                found["unreadable"] = found["unreadable"] and {
+                    name: context.told(why) for name, why in found["unreadable"].items()
+                }
+            return SummaryResult(summary=LayerSummary(**found))
 
         return summary
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Asker, Server, said, serving
 
@@ -23,6 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(
         folder,
         "--log-level=INFO",
+        "--toolsets=all",
         http__token=TOKEN,
         http__origins=ORIGIN,
         http__hosts="memory.lan",
@@ -164,7 +166,13 @@ BODIES: list[tuple[bytes, str, int, str]] = [
     (b'{"a": NaN}', "application/json", 400, "not JSON"),
     (b"\xff", "application/json", 400, "not JSON"),
     (b'{"messages": ' + b"[" * 200 + b"]" * 200 + b"}", "application/json", 400, "messages"),
-    (b"[" * 100_000, "application/json", 400, "not JSON"),
+    (b"[" * 9_000, "application/json", 400, "not JSON"),
+    (b"[" * 100_000, "application/json", 413, "10,000 values"),
+    (b'{"a": [' + b"{}," * 9_999 + b"{}]}", "application/json", 413, "10,000 values"),
+    (orjson.dumps({f"n{number}": 1 for number in range(5_100)}), "application/json", 413, "10,000 values"),
+    (orjson.dumps({"a": ["x"] * 10_001}), "application/json", 413, "10,000 values"),
+    (orjson.dumps({"pattern": "[{,:" * 20_000}), "application/json", 400, "has no argument"),
+    (orjson.dumps({"conversation_id": '\\"' * 40_000}), "application/json", 400, "messages"),
     (b'{"conversationId": "x"}', "application/json; charset=utf-8", 400, "did you mean"),
     (b'{"messages": []}', "application/json", 400, "messages"),
     (b" " * (5 * 1024 * 1024), "application/json", 413, "4,194,304"),

@@ -123,6 +123,13 @@ def test_tenants_are_apart_and_a_scope_is_needed_to_write(server: Server) -> Non
     assert reader.done("get_memory_stats")["total"] == 1
 
 
+@pytest.mark.parametrize("scope", [[{"a": 1}], [["read"]], [1, None], {"read": 1}, 5])
+def test_scopes_that_are_not_texts_give_nothing(server: Server, scope: object) -> None:
+    asker = Asker(server.url, signed(claims(scope=scope)))
+    assert asker.call("get_memory_stats").status_code == 200, "this server wants no scope for reading"
+    assert asker.call("remember_turn", said("x")).status_code == 403
+
+
 def test_clients_find_the_identity_provider(server: Server) -> None:
     anybody = Asker(server.url, None)
     found = anybody.http.get("/.well-known/oauth-protected-resource/mcp").json()

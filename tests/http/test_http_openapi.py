@@ -5,19 +5,40 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from http_server import TOKEN, Asker, serving
+from http_server import TOKEN, Asker, said, serving
 
-from memory_server.tools import TOOLS
+from memory_server.tools import ANSWERED_TOOLS, TOOLS, offered
 
 
-def test_the_document_has_every_tool_and_nothing_else(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", "--exclude-tools=delete_backup", http__token=TOKEN) as server:
+@pytest.mark.parametrize(
+    ("flags", "there"),
+    [
+        ([], set(ANSWERED_TOOLS)),
+        (["--toolsets=sessions"], set(offered("sessions"))),
+        (
+            ["--toolsets=backup,notes", "--exclude-tools=delete_backup"],
+            set(offered("backup,notes")) - {"delete_backup"},
+        ),
+    ],
+)
+def test_plain_calls_are_those_of_the_tools_that_are_offered(tmp_path: Path, flags: list[str], there: set[str]) -> None:
+    with serving(tmp_path / "data", *flags, http__token=TOKEN) as server:
         asker = Asker(server.url, None)
         document = asker.http.get("/v1/openapi.json").json()
-        refused = Asker(server.url).call("delete_backup", {"name": "x"})
+        refused = {name for name in TOOLS if Asker(server.url).call(name, {"x": 1}).status_code == 404}
     assert document["openapi"] == "3.1.0"
-    assert set(document["paths"]) == {f"/v1/{name}" for name in TOOLS if name != "delete_backup"}
-    assert refused.status_code == 404
+    assert set(document["paths"]) == {f"/v1/{name}" for name in there}
+    assert refused == set(TOOLS) - there
+
+
+def test_a_server_that_only_reads_refuses_a_change_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with serving(tmp_path / "data", "--read-only", http__token=TOKEN) as server:
+        asker = Asker(server.url)
+        refused = asker.call("remember_turn", said("x"))
+        assert refused.status_code == 403
+        assert "only reads" in refused.json()["error"]["message"]
+        assert asker.call("recall_turn", said("x")).status_code == 200
 
 
 @pytest.mark.parametrize("examples", [3, pytest.param(50, marks=pytest.mark.full)])
@@ -33,7 +54,7 @@ def test_answers_are_as_the_document_says(tmp_path: Path, examples: int, monkeyp
     checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
     monkeypatch.setenv("HOME", str(tmp_path))
     settings = {"http__token": TOKEN, "http__requests_per_minute": "6000000"}
-    with serving(tmp_path / "data", **settings) as server:
+    with serving(tmp_path / "data", "--toolsets=all,notes,layers,refs", **settings) as server:
         schema = schemathesis.openapi.from_url(f"{server.url}/v1/openapi.json")
         for found in schema.get_all_operations():
             operation = found.ok()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -42,7 +43,7 @@ def tokens(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
-    with serving(folder, "--toolsets=all,notes", http__requests_per_minute="6000000") as started:
+    with serving(folder, "--toolsets=all,notes,layers,refs", http__requests_per_minute="6000000") as started:
         yield started
 
 
@@ -400,6 +401,26 @@ def test_a_file_that_another_process_changes_for_long_gets_a_sentence(
     file.remove("x")
 
 
+def test_a_token_is_taken_back_without_room_for_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = TokenFile(tmp_path / "tokens")
+    stolen, phone = (file.add(name, None, ["read"], None) for name in ("stolen", "phone"))
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(folders, "replace_file", full)
+    file.remove("stolen")
+    assert "stolen" not in file.path.read_text()
+    assert [token.name for token in TokenFile(file.path).tokens()] == ["phone"]
+    monkeypatch.undo()
+    again = TokenFile(file.path)
+    assert again.find(stolen) is None
+    assert again.find(phone) is not None
+    again.add("new", None, ["read"], None)
+    again.remove("phone")
+    assert [token.name for token in again.tokens()] == ["new"]
+
+
 def test_a_tenant_that_takes_too_much_room_adds_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     token = give(folder, "big", "--tenant", "big")
@@ -417,7 +438,7 @@ def test_a_tenant_that_takes_too_much_room_adds_nothing(tmp_path: Path) -> None:
 def test_a_flooding_tenant_is_refused_and_others_are_not(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     flood, calm = give(folder, "flood", "--tenant", "flood"), give(folder, "calm", "--tenant", "calm")
-    with serving(folder) as server:
+    with serving(folder, http__requests_per_minute="600") as server:
         asker = Asker(server.url, flood)
         answers = [asker.call("get_memory_stats") for _ in range(80)]
         refused = [each for each in answers if each.status_code == 429]

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from knowledge_past import cleaned, restored
 import pytest
 from entries_held import figures, page
 from knowledge_past import cleaned, restored

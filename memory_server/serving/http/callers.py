@@ -27,12 +27,14 @@ _KEY = "memory_server.caller"
 @dataclass(frozen=True, slots=True)
 class Caller:
     """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
-    settings. `wire`: who is meant within the tenant; each request says it anew, since no connection lasts."""
+    settings. `wire`: who is meant within the tenant; each request says it again, since no connection lasts. `size`:
+    bytes of the request's body."""
 
     tenant: str | None
     scopes: frozenset[str]
     usual: str | None = None
     wire: Wire = HTTP
+    size: int = 0
 
     def enter(self, scope: Scope) -> None:
         """Make this the caller of a request."""
@@ -57,6 +59,11 @@ class Tokens(Protocol):
 
     def tokens(self) -> Sequence[Token]:
         """All tokens. Raises InvalidInput: they cannot be read, or others may write them."""
+
+
+def has_entered(scope: Scope) -> bool:
+    """Whether the request passed the door with a token."""
+    return _KEY in scope
 
 
 def caller_of(scope: Scope) -> Caller:

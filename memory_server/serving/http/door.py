@@ -11,8 +11,8 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,6 +24,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.core.errors import MemoryServerError
+from memory_server.core.nesting import MOST_VALUES, crowded
+from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers, wire_from
 from memory_server.serving.http.refusals import Refused, refused_for
 
@@ -33,6 +35,11 @@ MOST_HEAD_BYTES = 16 * 1024
 """Bytes of the names and values of a request's headers."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of a request's body."""
+LARGE_BYTES, LARGE_BYTES_PER_SECOND = 64 * 1024, 8 * 1024 * 1024
+"""Requests of a tenant with more than this are carried out one after the other, and so many bytes of them in a second:
+to read them takes a tenth of the event loop."""
+MOST_WAITING = 128
+"""Calls of a tenant that wait, unread, for those that are carried out: a gateway asks for all its users at once."""
 BODY_SECONDS = 30.0
 """How long a whole body may take."""
 TOO_MANY_SECONDS = 0.1
@@ -48,33 +55,50 @@ Enter = Callable[[str | None], Awaitable[Caller | None]]
 
 
 class Limits:
-    """The limits of one tenant: `per_minute` requests, a tenth of them at once, and `concurrent` of each kind at the
-    same time."""
+    """The limits of one tenant: `per_minute` requests, a tenth of them at once, `concurrent` of each kind at the same
+    time, and `MOST_WAITING` calls that wait for those."""
 
     def __init__(self, per_minute: int, concurrent: int) -> None:
         self._per_second = per_minute / 60
         self._bucket = self._left = max(1.0, per_minute / 10)
         self._concurrent = concurrent
         self._filled = time.monotonic()
-        self._running: Counter[str] = Counter()
+        self._admitted: Counter[str] = Counter()
+        self._turns = asyncio.Semaphore(concurrent)
+        self._large = asyncio.Lock()
+        self._next_large = 0.0
 
-    @contextmanager
-    def request(self, kind: str) -> Iterator[None]:
-        """One request of this kind. Raises Refused: there are too many, in this minute or now."""
+    @asynccontextmanager
+    async def request(self, kind: str) -> AsyncIterator[None]:
+        """One request of this kind; one that is too many at the same time waits. Raises Refused: there are too many in
+        this minute, or too many wait."""
         now = time.monotonic()
         self._left = min(self._bucket, self._left + (now - self._filled) * self._per_second)
         self._filled = now
         if self._left < 1:
             wait = (1 - self._left) / self._per_second
             raise Refused(429, "busy", "Too many requests; wait a little.", {"retry-after": str(int(wait) + 1)})
-        if self._running[kind] >= self._concurrent:
+        most = self._concurrent + (MOST_WAITING if kind == "calls" else 0)
+        if self._admitted[kind] >= most:
             raise Refused(429, "busy", f"Too many {kind} at the same time; wait for one to end.", {"retry-after": "1"})
         self._left -= 1
-        self._running[kind] += 1
+        self._admitted[kind] += 1
         try:
-            yield
+            async with self._turns if kind == "calls" else nullcontext():
+                yield
         finally:
-            self._running[kind] -= 1
+            self._admitted[kind] -= 1
+
+    @asynccontextmanager
+    async def large(self) -> AsyncIterator[None]:
+        """One large request, from its body to its answer; others of this tenant wait."""
+        async with self._large:
+            await asyncio.sleep(self._next_large - time.monotonic())
+            yield
+
+    def took(self, size: int) -> None:
+        """A large body of so many bytes was read; the next one waits for its time."""
+        self._next_large = time.monotonic() + size / LARGE_BYTES_PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -112,6 +136,11 @@ class Door:
         headers = Headers(scope=scope)
         try:
             await (self._refusal(headers) or self._inside)(scope, receive, noted)
+        except asyncio.CancelledError:  # the process ends first
+            if not status:
+                refused = Refused(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
+                await refused.response()(scope, receive, noted)
+            raise
         except Exception:
             if status:
                 raise
@@ -166,12 +195,19 @@ class Door:
             said = f"This token has no scope `{needed}`."
             raise Refused(403, "scope", said, self._asking("insufficient_scope"))
         kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
-        with self.limits[caller.tenant].request(kind):
-            wire = wire_from(headers, sessions=self.sessions)
-            replace(caller, usual=from_headers(headers), wire=wire).enter(scope)
-            body = await _whole_body(headers, receive)
-            call = self.app(scope, _replaying(body, receive), send)
-            await (self._while_let_in(token, call) if kind == "streams" else call)
+        limits = self.limits[caller.tenant]
+        async with limits.request(kind):
+            caller = replace(caller, usual=from_headers(headers), wire=wire_from(headers, sessions=self.sessions))
+            FOR.set(caller.tenant)
+            async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
+                body = await _whole_body(headers, receive)
+                if len(body) > LARGE_BYTES:
+                    limits.took(len(body))
+                if crowded(body):
+                    raise Refused(413, "size", f"The body has more than {MOST_VALUES:,} values; send less at a time.")
+                replace(caller, size=len(body)).enter(scope)
+                call = self.app(scope, replaying(body, receive), send)
+                await (self._while_let_in(token, call) if kind == "streams" else call)
 
     async def _while_let_in(self, token: str | None, call: Awaitable[None]) -> None:
         """A stream, which ends when its token does not count any more."""
@@ -196,11 +232,21 @@ def _bearer(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
+def is_modern(headers: Headers) -> bool:
+    """Whether a request of MCP is of an era without handshake and sessions."""
+    return headers.get("mcp-protocol-version", "") not in (*HANDSHAKE_PROTOCOL_VERSIONS, "")
+
+
 def _kind(headers: Headers) -> str:
     """Streams that listen last long, so they do not count as calls. The SDK refuses a request whose headers say
     something else than its body, except in the handshake era."""
-    modern = headers.get("mcp-protocol-version", "") not in (*HANDSHAKE_PROTOCOL_VERSIONS, "")
-    return "streams" if modern and headers.get("mcp-method") == "subscriptions/listen" else "calls"
+    return "streams" if is_modern(headers) and headers.get("mcp-method") == "subscriptions/listen" else "calls"
+
+
+def _is_large(headers: Headers) -> bool:
+    """Whether the body is large, or may be."""
+    length = headers.get("content-length", "")
+    return "transfer-encoding" in headers or (length.isdecimal() and int(length) > LARGE_BYTES)
 
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:
@@ -224,7 +270,8 @@ async def _whole_body(headers: Headers, receive: Receive) -> bytes:
         raise Refused(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
 
 
-def _replaying(body: bytes, receive: Receive) -> Receive:
+def replaying(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives a body which was read already."""
     message: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
     async def replayed() -> Message:

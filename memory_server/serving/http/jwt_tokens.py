@@ -171,8 +171,9 @@ def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
     return enter
 
 
-def _scopes(given: JwtSettings, claimed: object) -> frozenset[str]:
-    held = set(claimed.split() if isinstance(claimed, str) else claimed if isinstance(claimed, list) else ())
-    wanted = {READ: given.read_scope, WRITE: given.write_scope}
+def _scopes(settings: JwtSettings, claimed: object) -> frozenset[str]:
+    given = claimed.split() if isinstance(claimed, str) else claimed if isinstance(claimed, list) else ()
+    held = {scope for scope in given if isinstance(scope, str)}
+    wanted = {READ: settings.read_scope, WRITE: settings.write_scope}
     allowed = {scope for scope, needed in wanted.items() if needed is None or needed in held}
-    return frozenset(allowed | ({OPERATOR} if given.operator_scope in held else set()))
+    return frozenset(allowed | ({OPERATOR} if settings.operator_scope in held else set()))

@@ -5,27 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import socket
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import h11
 import uvicorn
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
+from memory_server.knowledge.callers import Begun
+from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest
-from memory_server.serving.http.callers import Tokens, caller_of
-from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits
+from memory_server.serving.http.callers import Tokens, caller_of, has_entered
+from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits, is_modern, replaying
 from memory_server.serving.http.entrance import entrance, host_of, names_in
+from memory_server.serving.http.refusals import Refused
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
@@ -38,6 +43,11 @@ log = logging.getLogger(__name__)
 HEAD_SECONDS = 10.0
 """How long the head of a request may take."""
 MOST_CONNECTIONS = 1_000
+MOST_STRANGERS = 0.9
+"""Share of them on which nobody has entered yet; beyond it, the one that waits longest is closed."""
+SESSION = "mcp-session-id"
+MOST_SESSIONS = 1_000
+"""Of a tenant; one more, and that which was not used for longest is forgotten."""
 KEEP_ALIVE_SECONDS = 5
 UNREAD_SECONDS, UNWRITTEN_SECONDS = 1.0, 10.0
 """How long a connection stays whose request was answered before its body came, and one whose client does not read."""
@@ -50,7 +60,8 @@ STORE_SECONDS = 1.0
 @dataclass(frozen=True, slots=True)
 class Node:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
-    address. `sessions`: tools of this toolset are offered, so headers may name users."""
+    address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
+    connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token."""
 
     settings: HttpSettings
     tokens: Tokens | None
@@ -62,6 +73,8 @@ class Node:
     warm: Callable[[], Coroutine[object, object, None]]
     say: Callable[[str], None]
     sessions: bool
+    files: int
+    read_only: bool
 
 
 class _Protocol(H11Protocol):
@@ -71,19 +84,30 @@ class _Protocol(H11Protocol):
     _late: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
+    def __init__(self, strangers: dict[_Protocol, None], **given: Any) -> None:
+        super().__init__(**given)
+        self._strangers, self._known = strangers, False
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._strangers[self] = None
+        if len(self._strangers) > MOST_STRANGERS * (self.config.limit_concurrency or MOST_CONNECTIONS):
+            next(iter(self._strangers)).dismiss()
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:  # there is a whole head
             self._let_be()
+            self._strangers.pop(self, None)
         elif self._late is None and self.conn.trailing_data[0]:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def on_response_complete(self) -> None:
+        self._known = self._known or has_entered(cast(Scope, self.scope))
         super().on_response_complete()
+        if not self._known and self.conn.their_state is h11.IDLE:
+            self._strangers[self] = None
         if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest; whatever still comes, this is the end
             self.loop.call_later(UNREAD_SECONDS, self.transport.close)
 
@@ -98,7 +122,13 @@ class _Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._let_be()
         self._go_on()
+        self._strangers.pop(self, None)
         super().connection_lost(exc)
+
+    def dismiss(self) -> None:
+        """Close it, so that there is room for others."""
+        del self._strangers[self]
+        self.transport.abort()
 
     def _go_on(self) -> None:
         if self._stalled is not None:
@@ -121,13 +151,52 @@ class _Server(uvicorn.Server):
 
 @dataclass(frozen=True, slots=True)
 class _Mcp:
-    """`POST /mcp`, which goes to the session manager of the caller's tenant."""
+    """`POST /mcp`, which goes to the session manager of the caller's tenant. `begun`: who is meant in which session, by
+    tenant and `Mcp-Session-Id` of the handshake era; None: nobody can be named, so there are no sessions."""
 
     tenants: Tenants
+    begun: defaultdict[str | None, dict[str, Begun]] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if self.begun is not None and not is_modern(headers):
+            receive, send = await self._in_session(self.begun, headers.get(SESSION), scope, receive, send)
         async with self.tenants.used(caller_of(scope)) as tenant:
             await tenant.manager.handle_request(scope, receive, send)
+
+    async def _in_session(
+        self,
+        begun: defaultdict[str | None, dict[str, Begun]],
+        named: str | None,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> tuple[Receive, Send]:
+        """Let the caller be one of its session; the answer to `initialize` names a new one. Raises Refused: there is no
+        such session."""
+        caller = caller_of(scope)
+        sessions = begun[caller.tenant]
+        if named is not None:
+            if named not in sessions:
+                raise Refused(404, "session", "There is no such session any more; send `initialize` again.")
+            held = sessions[named] = sessions.pop(named)  # the one that was used last goes last
+            replace(caller, wire=replace(caller.wire, lasts=True, begun=held)).enter(scope)
+            return receive, send
+        body = await Request(scope, receive).body()
+        receive = replaying(body, receive)
+        if b'"initialize"' not in body:
+            return receive, send
+        made = secrets.token_urlsafe(24)
+
+        async def naming(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                MutableHeaders(scope=message)[SESSION] = made
+                sessions[made] = Begun()
+                if len(sessions) > MOST_SESSIONS:
+                    del sessions[next(iter(sessions))]
+            await send(message)
+
+        return receive, naming
 
 
 async def serve(node: Node, address: tuple[str, int]) -> None:
@@ -139,6 +208,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
     warming = asyncio.create_task(node.warm())
 
     async def ready(request: Request) -> Response:
+        FOR.set(HOOKS)
         answers = warming.done() and not stop.is_set()
         if answers:
             try:
@@ -150,8 +220,8 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
 
     app = Router(
         [
-            Route("/mcp", _Mcp(tenants), methods=["POST"]),
-            *rest.routes(node.tools, tenants, node.max_bytes),
+            Route("/mcp", _Mcp(tenants, defaultdict(dict) if node.sessions else None), methods=["POST"]),
+            *rest.routes(node.tools, tenants, node.max_bytes, read_only=node.read_only),
             Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
             Route("/metrics", figures.endpoint(node.meter)),
@@ -185,14 +255,14 @@ async def _run(door: Door, listener: socket.socket, stop: asyncio.Event, tenants
     host = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         door,
-        http=_Protocol,
+        http=partial(_Protocol, {}),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=min(MOST_CONNECTIONS, node.files // 2),
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=CALL_SECONDS,

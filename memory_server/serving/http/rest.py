@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from memory_server.serving.http.callers import WRITE, caller_of
 from memory_server.serving.http.refusals import Refused, refused_for
 from memory_server.serving.http.tenants import Tenants
+from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Tool, ToolFailed, call
 from memory_server.version import __version__
 
@@ -34,8 +35,9 @@ _ERROR = {
 }
 
 
-def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int) -> list[Route]:
-    """The routes of `tools`. `max_bytes`: the limit for the JSON of a result."""
+def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_only: bool = False) -> list[Route]:
+    """The routes of `tools`. `max_bytes`: the limit for the JSON of a result. `read_only`: a tool that is not among
+    them may be one that changes something."""
     document: bytes | None = None
 
     async def openapi(request: Request) -> Response:
@@ -45,7 +47,7 @@ def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int) -> list[
 
     return [
         Route(OPENAPI, openapi, methods=["GET"]),
-        Route("/v1/{tool}", _Called(tools, tenants, max_bytes), methods=["POST"]),
+        Route("/v1/{tool}", _Called(tools, tenants, max_bytes, read_only), methods=["POST"]),
     ]
 
 
@@ -56,11 +58,14 @@ class _Called:
     tools: Mapping[str, Tool]
     tenants: Tenants
     max_bytes: int
+    read_only: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, caller = Request(scope, receive), caller_of(scope)
         name = request.path_params["tool"]
         tool = self.tools.get(name)
+        if tool is None and self.read_only and name in TOOLS and not TOOLS[name].only_reads:
+            raise Refused(403, "scope", f"This server only reads, and {name} changes something.")
         if tool is None:
             raise Refused(404, "not found", f"There is no such tool; GET {OPENAPI} names all.")
         if not tool.only_reads and WRITE not in caller.scopes:

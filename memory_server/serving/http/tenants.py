@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from math import inf
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -24,16 +25,20 @@ log = logging.getLogger(__name__)
 
 END_SECONDS = 5.0
 """How long tenants have to close at the end."""
+GROWTH = 4
+"""Bytes on disk that one byte of a request may become: in the journal, in a snapshot, and as words."""
+FULL_SECONDS = 1.0
+"""Time between two looks whether there is room again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memories:
-    """The memories of one tenant. `make_server` makes an MCP server of them; `measure` looks how much room they
-    take."""
+    """The memories of one tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
+    take, and lets nothing be added where there are none."""
 
     context: Context
     make_server: MakeServer
-    measure: Callable[[], None]
+    room: Callable[[], float]
 
 
 Opener = Callable[[str | None, bool], AbstractAsyncContextManager[Memories]]
@@ -48,7 +53,8 @@ class Tenant:
         self.over = asyncio.Event()
         self.subscriptions = Subscriptions(self._resolve)
         self.users = 0
-        self.used = time.monotonic()
+        self.used = self._measured = time.monotonic()
+        self._room, self._taken = inf, 0
 
     async def live(self, memories: AbstractAsyncContextManager[Memories], idle_seconds: float) -> None:
         """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
@@ -57,7 +63,7 @@ class Tenant:
             server: Server[object] = self._memories.make_server(self._resolve, self.subscriptions)
             self.manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
             async with self.manager.run():
-                await asyncio.to_thread(self._memories.measure)
+                await self._measure()
                 if not self.ready.done():
                     self.ready.set_result(None)
                 while not self.over.is_set():
@@ -66,7 +72,17 @@ class Tenant:
                     if not self.users and time.monotonic() - self.used >= idle_seconds:
                         self.over.set()
                     elif not self.over.is_set():
-                        await asyncio.to_thread(self._memories.measure)
+                        await self._measure()
+
+    async def admit(self, size: int) -> None:
+        """Before a request with a body of `size` bytes: measure again what is there, if it may be too much by now."""
+        self._taken += size * GROWTH
+        if self._taken >= self._room and (self._room > 0 or time.monotonic() >= self._measured + FULL_SECONDS):
+            await self._measure()
+
+    async def _measure(self) -> None:
+        self._taken, self._measured = 0, time.monotonic()
+        self._room = await asyncio.to_thread(self._memories.room)
 
     def context(self, caller: Caller) -> Context:
         """The memories as this caller sees them."""
@@ -102,6 +118,7 @@ class Tenants:
         tenant.users += 1
         try:
             await asyncio.shield(tenant.ready)
+            await tenant.admit(caller.size)
             yield tenant
         finally:
             tenant.users -= 1

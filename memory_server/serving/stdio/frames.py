@@ -17,13 +17,14 @@ from typing import Any
 
 import orjson
 
-from memory_server.core.nesting import DEEPEST, deeper
+from memory_server.core.nesting import DEEPEST, MOST_VALUES, crowded, deeper
 
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one line at most. The longest valid call, 500 messages of many words, is far below."""
 _TOO_DEEP = (INVALID_REQUEST, f"This message is nested too deeply; send at most {DEEPEST} levels.")
+_TOO_MANY = (INVALID_REQUEST, f"This message has more than {MOST_VALUES:,} values; send fewer at a time.")
 _NO_OBJECT = (INVALID_PARAMS, "`params` must be an object, with the parameters by name.")
 
 Message = dict[str, Any]
@@ -110,7 +111,7 @@ def _read(line: bytes) -> tuple[Any, tuple[int, str] | None]:
     """The value of a line, and what is wrong with the line as JSON."""
     try:
         value = orjson.loads(line)
-        return value, _TOO_DEEP if deeper(value) else None
+        return value, _TOO_DEEP if deeper(value) else _TOO_MANY if crowded(line) else None
     except orjson.JSONDecodeError as problem:
         if "depth" in str(problem):
             return None, _TOO_DEEP

@@ -253,6 +253,14 @@ def append_durably(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
+def overwrite_durably(path: Path, data: bytes) -> None:
+    """Write `data` over the beginning of the file at `path`, which takes no room."""
+    with open_file(path, "r+b") as file:
+        file.write(data)
+        file.flush()
+        sync_file(file.fileno())
+
+
 def sync_file(descriptor: int) -> None:
     """Make the contents of an open file survive a power loss, if the disk does what it reports."""
     if hasattr(os, "fdatasync"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_server.core.errors import InvalidInput
-from memory_server.core.model import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
+from memory_server.core.model import (
+    LAST_MS,
+    MAX_CONTENT_CHARS,
+    MAX_EXTRA_CHARS,
+    MAX_MESSAGES,
+    MAX_TEXT_CHARS,
+    Message,
+    without_surrogates,
+)
+from memory_server.core.nesting import size
 from memory_server.core.phrases import counted as counted
 from memory_server.core.times import milliseconds
 from memory_server.tools.base.result import ChangeId as ChangeId
@@ -102,7 +111,10 @@ class RoleWeights(BaseModel):
         return MappingProxyType({**ROLE_WEIGHTS, **({} if given is None else given.model_dump(exclude_none=True))})
 
 
-def _records(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
+def _records(arguments: Sequence[MessageArgument]) -> tuple[Message, ...]:
+    chars = sum(len(each.content) for each in arguments)
+    if chars > MAX_TEXT_CHARS:
+        raise ValueError(f"together they have {chars:,} characters; send at most {MAX_TEXT_CHARS:,}, the last ones")
     return tuple(Message(each.role, each.content, each.timestamp, each.name) for each in arguments)
 
 
@@ -117,7 +129,17 @@ else:
     ]
 """The messages of a call: checked as arguments, given to the tool as records."""
 CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
-Participants = Annotated[dict[str, Any] | None, "Who takes part; triggers see it as it is"]
+
+
+def _participants(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    if (chars := size(value)) > MAX_EXTRA_CHARS:
+        raise ValueError(f"it has {chars:,} characters; send at most {MAX_EXTRA_CHARS:,}")
+    return value
+
+
+Participants = Annotated[
+    dict[str, Any] | None, AfterValidator(_participants), "Who takes part; triggers see it as it is"
+]
 ConversationId = Annotated[str | None, "Leave out unless given one"]
 MAX_PATTERN_CHARS = 1_000
 PATTERN = "A word, or /regex/flags in JavaScript syntax"

@@ -17,7 +17,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from memory_server.core.errors import MemoryServerError
+from memory_server.core.errors import InvalidInput, MemoryServerError
+from memory_server.core.nesting import size
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging, fitted
@@ -31,6 +32,12 @@ MAX_BYTES = 40_000
 MOST_SAID_CHARS = 2_000
 """Characters of an error message: it may include a line of a trigger with its caret."""
 _SHOWN_CHARS = 60
+MOST_CHARS = 64_000
+"""Characters of all arguments of a tool that takes no long texts."""
+_LONG = frozenset(
+    ("messages", "recentMessages", "content", "data", "examples", "prompt", "trigger", "createdContext")
+) | {"updatedContext"}
+"""Arguments with long texts, which have bounds of their own."""
 
 _NULL = {"type": "null"}
 _WANTED = {
@@ -140,19 +147,28 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
     Raises ToolFailed: the call failed; nothing was changed."""
     with context.services.meter.call(tool.name):
         try:
+            _refuse_excess(tool, arguments)
             checked = tool.arguments.model_validate(dict(arguments))
+        except InvalidInput as error:
+            raise ToolFailed(str(error)) from error
         except ValidationError as error:
             raise ToolFailed(complaint(tool, error)) from error
         try:
             result = await tool.function(context, **vars(checked))
         except MemoryServerError as error:
-            raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
+            raise ToolFailed(shown(context.told(str(error)), MOST_SAID_CHARS)) from error
         except Exception as error:
             log.exception("%s failed", tool.name)
             raise ToolFailed(
                 f"{tool.name} failed inside the server ({type(error).__name__}); see its log on standard error."
             ) from error
         return _answer(tool, checked, result, max_bytes)
+
+
+def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Look at the size of the arguments before anything else does, which may take long. Raises InvalidInput."""
+    if _LONG.isdisjoint(tool.arguments.model_fields) and (chars := size(dict(arguments))) > MOST_CHARS:
+        raise InvalidInput(f"The arguments have {chars:,} characters; {tool.name} takes at most {MOST_CHARS:,}.")
 
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:

@@ -1,0 +1,253 @@
+"""One tenant, or nobody at all, does not take the time, the connections or the disk of others."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Asker, Server, give, said, serving
+from starlette.types import Receive, Scope, Send
+
+from memory_server.serving.http.door import Door
+from memory_server.storage.home import open_home
+
+OFTEN = {"http__requests_per_minute": "600000"}
+
+
+def words(chars: int) -> str:
+    rng = Random(1)
+    return " ".join(f"{rng.randrange(1 << 24):x}" for _ in range(chars // 6))[:chars]
+
+
+LONG = {"messages": [{"role": "user", "content": words(99_000)} for _ in range(10)]}
+WIDE = {**said("x"), "roleWeights": {f"r{number}": 1.0 for number in range(100_000)}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fair") / "data"
+
+
+@pytest.fixture(scope="module")
+def tokens(folder: Path) -> list[str]:
+    return [give(folder, name, "--tenant", name) for name in ("noisy", "calm")]
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tokens: list[str]) -> Iterator[Server]:
+    with serving(folder, **OFTEN) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("tool", "load"), [("recall_turn", LONG), ("add_short_term_memory", WIDE)], ids=["long", "wide"]
+)
+def test_heavy_calls_of_one_tenant_leave_time_to_others(
+    server: Server, tokens: list[str], tool: str, load: dict[str, Any]
+) -> None:
+    noisy, calm = tokens
+    asker = Asker(server.url, calm)
+    asker.done("remember_turn", **said("my cat is Miso"))
+
+    def seconds() -> float:
+        began = time.monotonic()
+        asker.done("recall_turn", **said("my cat"))
+        return time.monotonic() - began
+
+    alone = max(seconds() for _ in range(20))
+    stop = threading.Event()
+
+    body = orjson.dumps(load)  # once: making it takes the time of this process
+
+    def flood() -> None:
+        asking = Asker(server.url, noisy)
+        while not stop.is_set():
+            answer = asking.http.post(f"/v1/{tool}", content=body, headers={"content-type": "application/json"})
+            assert answer.status_code in (200, 413, 429)
+
+    with ThreadPoolExecutor(8) as pool:
+        floods = [pool.submit(flood) for _ in range(8)]
+        try:
+            time.sleep(0.5)
+            meanwhile = max(seconds() for _ in range(20))
+        finally:
+            stop.set()
+        for each in floods:
+            each.result()
+    assert meanwhile < max(1.0, 20 * alone)
+
+
+def test_messages_of_a_search_have_the_bound_of_a_memory(server: Server, tokens: list[str]) -> None:
+    asker = Asker(server.url, tokens[1])
+    for tool, name in (("recall_turn", "messages"), ("search_short_term_memories", "recentMessages")):
+        refused = asker.call(tool, {name: [*LONG["messages"], {"role": "user", "content": "x" * 20_000}]})
+        assert refused.status_code == 400
+        assert "send at most 1,000,000" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_wide_messages_of_the_protocol_are_refused_unread(server: Server, tokens: list[str], era: str) -> None:
+    refused = Asker(server.url, tokens[0]).mcp(era, "tools/call", {"name": "recall_turn", "arguments": WIDE})
+    assert refused.status_code == 413
+    assert "10,000 values" in refused.text
+
+
+def test_tools_without_long_texts_take_no_long_arguments(server: Server, tokens: list[str]) -> None:
+    refused = Asker(server.url, tokens[0]).call("delete_short_term_memories", {"pattern": "x" * 100_000})
+    assert refused.status_code == 400
+    assert "at most 64,000" in refused.json()["error"]["message"]
+
+
+def test_connections_that_say_nothing_keep_nobody_out(server: Server, tokens: list[str]) -> None:
+    asker = Asker(server.url, tokens[1])
+    asker.done("recall_turn", **said("my cat"))
+    held = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(1_000)]
+    try:
+        for _ in range(3):
+            assert Asker(server.url, tokens[1]).call("recall_turn", said("my cat")).status_code == 200
+        assert asker.call("recall_turn", said("my cat")).status_code == 200
+    finally:
+        for each in held:
+            each.close()
+
+
+def test_what_is_written_counts_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    token = give(folder, "big", "--tenant", "big")
+    with serving(folder, "--toolsets=refs,short-term", http__tenant_mb="1", **OFTEN) as server:
+        asker = Asker(server.url, token)
+        answers = [asker.call("memoryAdd", {"content": "文" * 190_000, "source": str(n)}) for n in range(12)]
+        assert {each.status_code for each in answers} == {200, 507}
+        small = [asker.call("add_short_term_memory", said(f"{n} " + "word " * 4_000)) for n in range(5)]
+        assert small[-1].status_code == 507
+        assert asker.call("memoryClearAll").status_code == 200
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 10_000_000
+
+
+def test_a_hundred_calls_at_once_are_answered_by_default(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", "--toolsets=sessions", http__token=TOKEN) as server:
+
+        def add(number: int) -> int:
+            asker = Asker(server.url)
+            return asker.call("memory_add", {"messages": "likes tea", "user_id": f"user{number}"}).status_code
+
+        with ThreadPoolExecutor(100) as pool:
+            assert set(pool.map(add, range(100))) == {200}
+
+
+def test_callers_do_not_learn_where_the_memories_are(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    tenant, owner = give(folder, "a", "--tenant", "a"), give(folder, "b")
+    with serving(folder, "--toolsets=all,layers") as server:
+        for token in (tenant, owner):
+            asker = Asker(server.url, token)
+            asker.done("remember_turn", **said("x"))
+            for tool in ("health_check", "get_global_memory_summary", "get_global_memory_archive_summary"):
+                assert str(tmp_path) not in asker.call(tool).text
+                answer = asker.mcp(MODERN, "tools/call", {"name": tool, "arguments": {}}).text
+                assert str(tmp_path) not in answer
+                assert str(Path.home()) not in answer
+
+
+@pytest.mark.parametrize("toolset", ["notes", "layers", "refs", "sessions"])
+def test_a_server_with_one_family_shows_nothing_of_conversations(tmp_path: Path, toolset: str) -> None:
+    folder = tmp_path / "data"
+    with serving(folder, http__token=TOKEN) as server:
+        Asker(server.url).done("remember_turn", **said("a secret of a conversation"))
+    with serving(folder, "--toolsets", toolset, http__token=TOKEN) as server:
+        asker = Asker(server.url)
+        for era in ERAS:
+            assert asker.mcp(era, "prompts/list").json()["result"]["prompts"] == []
+            assert asker.mcp(era, "resources/templates/list").json()["result"]["resourceTemplates"] == []
+            listed = asker.mcp(era, "resources/list").json()["result"]["resources"]
+            assert all("/knowledge/" in each["uri"] for each in listed)
+            assert bool(listed) is (toolset == "notes")
+            for uri in ("memory://conversation/default/short-term", "memory://stats/overview"):
+                assert (
+                    "There is no resource" in asker.mcp(era, "resources/read", {"uri": uri}).json()["error"]["message"]
+                )
+            got = asker.mcp(era, "prompts/get", {"name": "recall-context", "arguments": {"current_topic": "secret"}})
+            assert "does not offer" in got.json()["error"]["message"]
+            ref = {"type": "ref/resource", "uri": "memory://conversation/{id}/short-term"}
+            typed = {"ref": ref, "argument": {"name": "id", "value": ""}}
+            assert asker.mcp(era, "completion/complete", typed).json()["result"]["completion"]["values"] == []
+        assert "error" in asker.mcp(HANDSHAKE, "resources/subscribe", {"uri": "memory://stats/overview"}).json()
+
+
+def begun(server: Server, token: str) -> dict[str, str]:
+    """The header of a new session."""
+    info = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "asker", "version": "1"}}
+    response = Asker(server.url, token).mcp(HANDSHAKE, "initialize", info)
+    return {"mcp_session_id": response.headers["mcp-session-id"]}
+
+
+def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    a, b = (give(folder, name, "--tenant", name) for name in ("a", "b"))
+    with serving(folder, "--toolsets=sessions", http__tenant_idle_minutes="0.005") as server:
+
+        def called(token: str, tool: str, headers: dict[str, str], **arguments: Any) -> Any:
+            params = {"name": tool, "arguments": arguments}
+            return Asker(server.url, token).mcp(HANDSHAKE, "tools/call", params, **headers)
+
+        def user(headers: dict[str, str], token: str = a) -> str:
+            found = called(token, "memory_get_stats", headers).json()["result"]["structuredContent"]["session"]
+            return str(found["user_id"])
+
+        ming, hong = begun(server, a), begun(server, a)
+        called(a, "memory_init_session", ming, user_id="ming")
+        called(a, "memory_init_session", hong, user_id="hong")
+        assert (user(ming), user(hong), user({})) == ("ming", "hong", "default_user")
+        time.sleep(1)  # the tenant has left memory meanwhile
+        assert (user(ming), user(hong)) == ("ming", "hong")
+        assert user({**ming, "x_memory_user_id": "header"}) == "header"
+        assert called(b, "memory_get_stats", ming).status_code == 404, "a session of another tenant"
+        assert called(a, "memory_get_stats", {"mcp_session_id": "made up"}).status_code == 404
+        refused = called(a, "memory_init_session", {}, user_id="ming").json()["result"]
+        assert "Connections do not last here" in refused["content"][0]["text"]
+        modern = Asker(server.url, a).mcp(MODERN, "tools/call", {"name": "memory_get_stats", "arguments": {}}, **ming)
+        assert modern.json()["result"]["structuredContent"]["session"]["user_id"] == "default_user"
+    with serving(folder) as server:
+        info = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "asker", "version": "1"}}
+        assert "mcp-session-id" not in Asker(server.url, a).mcp(HANDSHAKE, "initialize", info).headers
+
+
+@pytest.mark.anyio
+async def test_a_call_that_the_end_of_the_process_cuts_off_is_asked_to_come_again() -> None:
+    async def for_ever(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(60)
+
+    async def nobody(token: str | None) -> None: ...
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/x", "headers": [(b"host", b"localhost")]}
+    door = Door(for_ever, nobody, {}, public=["/x"], hosts=["localhost"], origins=[])
+    call = asyncio.create_task(door(scope, send, send))  # type: ignore[arg-type]
+    await asyncio.sleep(0.05)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert sent[0]["status"] == 503
+    assert b"ask again" in sent[1]["body"]
+
+
+def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = open_home(tmp_path / "data", lambda: 0)
+    home.refuse_without_room()
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9 - 4_096, 4_096))  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="No space left"):
+        home.refuse_without_room()

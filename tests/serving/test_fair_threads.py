@@ -1,0 +1,98 @@
+"""Threads in turns: nobody has all of them, hooks have their own, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from memory_server.serving.fair_threads import EACH, FIRST, FOR, HOOKS, SHARED, FairThreads
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def threads() -> Iterator[FairThreads]:
+    made = FairThreads()
+    yield made
+    made.shutdown()
+
+
+async def test_work_of_one_leaves_threads_to_others(threads: FairThreads) -> None:
+    asyncio.get_running_loop().set_default_executor(threads)
+    go_on, begun = threading.Event(), threading.Semaphore(0)
+
+    def long() -> None:
+        begun.release()
+        go_on.wait(30)
+
+    async def work(whom: object) -> None:
+        FOR.set(whom)
+        await asyncio.to_thread(long)
+
+    async def short(whom: object) -> str:
+        FOR.set(whom)
+        return await asyncio.wait_for(asyncio.to_thread(lambda: "done"), 10)
+
+    tasks = [asyncio.create_task(work("one")) for _ in range(50)]
+    try:
+        await asyncio.sleep(0.1)
+        assert [begun.acquire(timeout=10) for _ in range(EACH)] == [True] * EACH
+        assert not begun.acquire(timeout=0.1), "one has no more threads than these"
+        assert await asyncio.create_task(short("another")) == "done"
+        # All threads that are shared are taken, and still hooks are answered.
+        tasks += [asyncio.create_task(work(number)) for number in range(SHARED)]
+        await asyncio.sleep(0.1)
+        assert [begun.acquire(timeout=10) for _ in range(SHARED - EACH)] == [True] * (SHARED - EACH)
+        assert await asyncio.create_task(short(HOOKS)) == "done"
+    finally:
+        go_on.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_those_who_wait_take_turns(threads: FairThreads) -> None:
+    asyncio.get_running_loop().set_default_executor(threads)
+    go_on, order = threading.Event(), list[object]()
+
+    async def work(whom: object, number: int) -> None:
+        FOR.set(whom)
+        await asyncio.to_thread(lambda: go_on.wait(30) if number < 0 else order.append(whom))
+
+    held = [asyncio.create_task(work(f"held {number // EACH}", -1)) for number in range(SHARED)]
+    await asyncio.sleep(0.1)
+    tasks = [asyncio.create_task(work("many", number)) for number in range(20)]
+    await asyncio.sleep(0)
+    tasks += [asyncio.create_task(work("few", number)) for number in range(2)]
+    await asyncio.sleep(0.1)
+    go_on.set()
+    await asyncio.gather(*held, *tasks)
+    assert len(order) == 22
+    assert max(index for index, whom in enumerate(order) if whom == "few") < 10
+
+
+async def test_errors_and_cancelled_work_leave_no_thread_behind(threads: FairThreads) -> None:
+    asyncio.get_running_loop().set_default_executor(threads)
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    for _ in range(3 * SHARED):
+        with pytest.raises(ValueError, match="no"):
+            await asyncio.to_thread(fails)
+    go_on = threading.Event()
+    held = [asyncio.create_task(asyncio.to_thread(go_on.wait, 30)) for _ in range(EACH)]
+    late = [asyncio.create_task(asyncio.to_thread(fails)) for _ in range(5)]
+    await asyncio.sleep(0.1)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    go_on.set()
+    await asyncio.gather(*held)
+    assert await asyncio.to_thread(lambda: "goes on") == "goes on"
+
+
+def test_there_are_threads_for_all() -> None:
+    assert FIRST > 0
+    assert EACH * 2 <= SHARED
