@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memory_server.core.phrases import Finding
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
+    from memory_server.knowledge.meaning import Meaning
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
     from memory_server.knowledge.sessions import SessionOptions
@@ -129,6 +130,7 @@ class App:
             paused=self.paused,
             full=lambda: self.full,
             meter=self.meter,
+            meaning=self._meaning_of(settings),
         )
         self.conversations = Conversations(
             services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
@@ -165,7 +167,10 @@ class App:
 
         async def tidy_knowledge() -> None:
             await self.knowledge.clean_up(by="upkeep")
-            await self.knowledge.sessions.meaning.make_missing()
+            meaning = self.knowledge.sessions.meaning
+            await meaning.make_missing()
+            if meaning.embeddings is not None:
+                await self.conversations.tidy_vectors(meaning)
 
         return Maintenance(self.conversations, self.store, self.home.ledger, self.clock, tidy_knowledge)
 
@@ -187,6 +192,14 @@ class App:
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
         families = self._ref_options(), self._layer_options(), self._session_options()
         return Knowledge(store, self.clock, options, *families, *self._models(store))
+
+    def _meaning_of(self, settings: Settings) -> Callable[[], Meaning] | None:
+        """The vectors of short-term memories; None: no model of the settings makes any. A shared process has them at
+        hand for all clients, and makes them also after a client went."""
+        if not settings.llm.embeddings.model or settings.read_only or settings.compat == "node":
+            return None
+        home = self._owner if self._owner is not None and self._owner.settings.llm == settings.llm else self
+        return lambda: home.knowledge.sessions.meaning
 
     def _models(self, ledger: ModelLedger) -> tuple[Models | None, Embeddings | None]:
         """The models of the settings; None: there are none. Nothing is imported where there is neither."""
