@@ -8,6 +8,8 @@ from math import fsum, inf, log, sqrt
 from typing import TypeVar
 
 K = TypeVar("K")
+_ROUNDING = 1e-6
+"""Cosines of 32-bit floats that differ by less are equal."""
 FUSED = 100
 """A search by words and meaning looks at so many of the best of each."""
 OFFSET, MEANING = 5, 0.6
@@ -50,4 +52,4 @@ def needed_cosine(cosines: Collection[float], margin: float) -> float:
         return margin if margin == -inf else inf
     mean = fsum(cosines) / len(cosines)
     deviation = sqrt(fsum((each - mean) ** 2 for each in cosines) / len(cosines))
-    return mean + (sqrt(2 * log(len(cosines))) + margin) * deviation if deviation else inf
+    return mean + (sqrt(2 * log(len(cosines))) + margin) * deviation if deviation > _ROUNDING else inf
