@@ -171,6 +171,9 @@ class App:
             await meaning.make_missing()
             if meaning.embeddings is not None:
                 await self.conversations.tidy_vectors(meaning)
+            else:  # another process may still use them
+                keep_ms = round(self.settings.storage.archive_days * DAY_MS)
+                await self.knowledge.store.forget_vectors([], self.clock() - keep_ms)
 
         return Maintenance(self.conversations, self.store, self.home.ledger, self.clock, tidy_knowledge)
 

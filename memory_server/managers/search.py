@@ -266,10 +266,10 @@ class ShortTermSearch:
                     index.follow(change)
                 state.follower = index
 
-    def _parameters(self, unasked: bool) -> RecallParameters:
+    def _parameters(self, cosines: Cosines, *, unasked: bool) -> RecallParameters:
         """What somebody asked for may come by meaning alone."""
         usual = self._services.parameters.recall
-        return usual if unasked else replace(usual, meaning_margin=-inf)
+        return usual if unasked or not cosines else replace(usual, meaning_margin=-inf)
 
     def _decided(
         self,
@@ -300,7 +300,7 @@ class ShortTermSearch:
                 conversation_id=self.conversation_id,
                 now_ms=around.clock(),
                 rng=Random(around.rng.getrandbits(64)),
-                parameters=self._parameters(unasked),
+                parameters=self._parameters(cosines, unasked=unasked),
                 session=session or around.session,
             )
 
@@ -323,7 +323,7 @@ class ShortTermSearch:
             conversation_id=self.conversation_id,
             now_ms=around.clock(),
             rng=Random(around.rng.getrandbits(64)),
-            parameters=self._parameters(unasked),
+            parameters=self._parameters(cosines, unasked=unasked),
             session=session or around.session,
             wording=self._wording,
             cosines=cosines.get(state.conversation_id, NOTHING),

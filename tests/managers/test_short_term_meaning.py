@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from argparse import Namespace
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -166,6 +167,26 @@ async def test_the_clean_up_makes_what_is_missing_and_forgets_what_is_gone(tmp_p
         assert await vectors(app) == len(LIFE), "the clean-up of knowledge leaves them alone"
 
 
+async def test_where_the_model_is_taken_out_its_vectors_go_with_the_archive(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, _):
+        await remember(app)
+    async with App(Settings.model_validate({"data_dir": tmp_path, "storage": {"archive_days": 2}})) as plain:
+        await plain.maintenance.run_if_due()
+        assert await vectors(plain) == len(LIFE)
+        await rows_aged(plain)
+        plain.home.ledger.note_run(0)
+        await plain.maintenance.run_if_due()
+        assert await vectors(plain) == 0
+
+
+async def test_upkeep_makes_what_is_missing(tmp_path: Path) -> None:
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as plain:
+        await plain.conversation("chat").short_term.add([Message("user", LIFE[0], MONTH_AGO)])
+    async with with_meaning(tmp_path) as (app, _):
+        await app.maintenance.run_if_due()
+        assert texts(await search(app, "坚果")) == [LIFE[0]]
+
+
 async def rows_aged(app: App) -> None:
     store = app.knowledge.store
     assert isinstance(store, SqliteStore)
@@ -176,12 +197,7 @@ async def test_the_command_makes_them_too(tmp_path: Path, capsys: pytest.Capture
     async with with_meaning(tmp_path, lambda _: failure(500)) as (app, fake):
         await remember(app)
         fake.act = embedded
-        app.knowledge.sessions.meaning.embeddings.line.failures = 0  # type: ignore[union-attr]
-        run, given, _ = ACTIONS["cleanup"]
-        assert given == ("dry_run",)
-        from argparse import Namespace
-
-        await run(app, Namespace(dry_run=False))
+        await ACTIONS["cleanup"][0](app, Namespace(dry_run=False))
     assert f"Made the vectors of {len(LIFE)} texts." in capsys.readouterr().out
 
 
