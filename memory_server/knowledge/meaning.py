@@ -4,10 +4,13 @@ not. Nothing waits for them longer than it says."""
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from array import array
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import mul
 from typing import Any
 
 from memory_server.core.errors import ModelsFailed, StorageError, TextRefused
@@ -26,6 +29,8 @@ MODEL_SHARE = 0.8
 """Of the time that a search has for its vectors."""
 MOST_KEPT_BYTES = 128 * 1024 * 1024
 """Of vectors of conversations in memory: 85,000 of 384 numbers."""
+WORTH_NUMPY = 1_000
+"""Vectors that are compared without numpy, where it is not loaded: this takes 30 ms, and loading it 100."""
 SPARED_MS = 60_000
 """The clean-up spares vectors that are younger, because their memories may be younger than what it has read."""
 NO_VECTORS = "no memory has a vector yet; `memory-server knowledge cleanup` makes them"
@@ -204,11 +209,21 @@ def _size(vectors: Mapping[str, bytes]) -> int:
 
 def _cosines(vector: bytes, known: Mapping[Scope, Mapping[str, bytes]]) -> dict[Scope, dict[str, float]]:
     """The cosines of the vectors that are as long as `vector`."""
+    fitting = {
+        scope: {text: each for text, each in vectors.items() if len(each) == len(vector)}
+        for scope, vectors in known.items()
+    }
+    if "numpy" not in sys.modules and sum(map(len, fitting.values())) < WORTH_NUMPY:
+        sought = array("f", vector)
+        return {
+            scope: {text: sum(map(mul, sought, array("f", each))) for text, each in vectors.items()}
+            for scope, vectors in fitting.items()
+        }
     import numpy as np
 
-    sought, found = np.frombuffer(vector, np.float32), dict[Scope, dict[str, float]]()
-    for scope, vectors in known.items():
-        fitting = {text: each for text, each in vectors.items() if len(each) == len(vector)}
-        matrix = np.frombuffer(b"".join(fitting.values()), np.float32).reshape(-1, len(sought))
-        found[scope] = dict(zip(fitting, (matrix @ sought).tolist(), strict=True))
-    return found
+    wanted = np.frombuffer(vector, np.float32)
+    matrices = (
+        np.frombuffer(b"".join(each.values()), np.float32).reshape(-1, len(wanted)) for each in fitting.values()
+    )
+    products = ((matrix @ wanted).tolist() for matrix in matrices)
+    return {scope: dict(zip(fitting[scope], each, strict=True)) for scope, each in zip(fitting, products, strict=True)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 import time
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterable
@@ -141,6 +143,41 @@ async def test_unasked_only_what_stands_out_comes_by_meaning_alone(tmp_path: Pat
         nothing_near = [Message("user", "qwertz")]
         assert texts((await recollect(conversation, nothing_near)).found) == []
         assert texts(await conversation.short_term.search(nothing_near)), "who asks gets the nearest"
+
+
+COLD_HOOK = """
+import sys
+sys.modules["ssl"] = None  # as the command line does for a hook
+import memory_server.managers.search as search
+search.UNASKED_VECTOR_SECONDS = 60.0  # a loaded machine must not decide
+from memory_server.cli.parser import main
+main(["hook", "--seconds", "120"])
+"""
+
+
+async def test_a_hook_finds_by_meaning_too(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path, daemon={"enabled": False}) as (app, fake):
+        await remember(
+            app, (*(f"Der {number}. Zug kam um {number} Uhr" for number in range(40)), "对花生过敏"), "default"
+        )
+        event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "坚果"}
+        hook = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", COLD_HOOK),
+            env=os.environ
+            | {
+                "MEMORY_SERVER_DATA_DIR": str(tmp_path),
+                "MEMORY_SERVER_CONVERSATION": "default",
+                "MEMORY_SERVER_DAEMON__ENABLED": "false",
+                "MEMORY_SERVER_LLM__EMBEDDINGS__MODEL": "m",
+                "MEMORY_SERVER_LLM__EMBEDDINGS__BASE_URL": fake.url,
+            },
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, wrong = await hook.communicate(json.dumps(event).encode())
+        assert (wrong.decode(), fake.bodies[-1]["input"]) == ("", ["坚果"])
+        assert "对花生过敏" in json.loads(said)["hookSpecificOutput"]["additionalContext"]
 
 
 async def test_the_clean_up_makes_what_is_missing_and_forgets_what_is_gone(tmp_path: Path) -> None:
