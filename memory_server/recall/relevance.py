@@ -79,9 +79,10 @@ class Receipt:
         if len(heaviest) > 3:
             words += f" and {len(heaviest) - 3} more"
         around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
-        near = "" if self.nearness is None else f"; {self.nearness.line()}"
-        aged = f"-{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
-        return f"{words or 'no shared word'}{around}; {aged}{near}"
+        line = (
+            f"{words or 'no shared word'}{around}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
+        )
+        return line if self.nearness is None else f"{line}; {self.nearness.line()}"
 
 
 def age_of(time_ms: int, now_ms: int) -> int:

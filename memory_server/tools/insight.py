@@ -96,12 +96,12 @@ class ExplainResult(Result):
         shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
         words = ", ".join(shared)
         needed = "" if self.threshold is None else f"; needed: {self.threshold:.2f}"
-        return (
+        told = (
             f"{self.id} in {self.conversation_id}, {self.age} old: {one_line(self.text)}\n{self.reason}\n"
             f"Relevance {self.relevance:.2f} = match {self.match:.2f} + around {self.around:.2f} - decay "
             f"{self.decay:.2f} + score {self.score:g}{needed}. Shared words: {words or 'none'}."
-            + (f" By {self.meaning}." if self.meaning else "")
         )
+        return f"{told} By {self.meaning}." if self.meaning else told
 
 
 @tool(
