@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from memory_server.core.phrases import Finding
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
+    from memory_server.knowledge.meaning import Meaning
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
     from memory_server.knowledge.sessions import SessionOptions
@@ -131,6 +132,7 @@ class App:
             paused=self.paused,
             full=lambda: self.full,
             meter=self.meter,
+            meaning=self._meaning_of(settings),
         )
         self.conversations = Conversations(
             services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
@@ -163,7 +165,16 @@ class App:
     def maintenance(self) -> Maintenance:
         from memory_server.upkeep import Maintenance
 
-        return Maintenance(self.context.engines, self.home.ledger, self.clock)
+        async def tidy_vectors() -> None:
+            """Those of users' memories and of conversations, which are in one table."""
+            meaning = self.knowledge.sessions.meaning
+            await meaning.make_missing()
+            if meaning.embeddings is not None:
+                await self.conversations.tidy_vectors(meaning)
+            else:  # another process may still use them
+                await self.knowledge.store.forget_vectors([], self.clock() - self.settings.storage.keep_ms)
+
+        return Maintenance(self.context.engines, self.home.ledger, self.clock, tidy_vectors)
 
     @cached_property
     def _knowledge(self) -> Knowledge:
@@ -184,6 +195,14 @@ class App:
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
         families = self._ref_options(), self._layer_options(), self._session_options()
         return Knowledge(store, self.clock, options, *families, *self._models(store))
+
+    def _meaning_of(self, settings: Settings) -> Callable[[], Meaning] | None:
+        """The vectors of short-term memories; None: no model of the settings makes any. A shared process has them at
+        hand for all clients, and makes them also after a client went."""
+        if not settings.llm.embeddings.model or settings.read_only or settings.compat == "node":
+            return None
+        home = self._owner if self._owner is not None and self._owner.settings.llm == settings.llm else self
+        return lambda: home.knowledge.sessions.meaning
 
     def _models(self, ledger: ModelLedger) -> tuple[Models | None, Embeddings | None]:
         """The models of the settings; None: there are none. Nothing is imported where there is neither."""

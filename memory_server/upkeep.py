@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from memory_server.core.errors import MemoryServerError
 from memory_server.core.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
@@ -35,8 +36,14 @@ class Due(Protocol):
 class Maintenance:
     """Runs upkeep. Idempotent: running it again at once changes nothing."""
 
-    def __init__(self, engines: Sequence[Lifecycle], ledger: FolderLedger, clock: Callable[[], int]) -> None:
-        self._engines, self._ledger, self._clock = engines, ledger, clock
+    def __init__(
+        self,
+        engines: Sequence[Lifecycle],
+        ledger: FolderLedger,
+        clock: Callable[[], int],
+        tidy_vectors: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._engines, self._ledger, self._clock, self._tidy_vectors = engines, ledger, clock, tidy_vectors
 
     def overdue(self) -> bool:
         """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
@@ -54,6 +61,11 @@ class Maintenance:
             last_ms = self._ledger.last_run_ms()
             seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
             forgotten = sum([await engine.keep_up(seen_from_ms) for engine in self._engines])
+            if self._tidy_vectors is not None:
+                try:
+                    await self._tidy_vectors()
+                except MemoryServerError as error:
+                    log.warning("upkeep skipped the vectors: %s", error)
             self._ledger.note_run(self._clock())
             return forgotten
 

@@ -111,11 +111,14 @@ async def _cleanup(app: App, flags: Namespace) -> None:
     console().print(f"{'Would archive' if flags.dry_run else 'Archived'} {counted(len(moved), 'entry')}.")
     for row in moved:
         console().print(f"  {row.id} {row.reason}: {escape(clipped(row.text, 60))}")
-    made, left, why = (0, 0, "") if flags.dry_run else await app.knowledge.sessions.meaning.make_missing()
-    if made:
-        console().print(f"Made the vectors of {counted(made, 'text')}.")
-    if left:
-        console().print(f"Vectors of {counted(left, 'text')} are missing: {escape(why)}")
+    meaning = app.knowledge.sessions.meaning
+    if flags.dry_run or meaning.embeddings is None:
+        return
+    for made, left, why in (await meaning.make_missing(), await app.conversations.tidy_vectors(meaning)):
+        if made:
+            console().print(f"Made the vectors of {counted(made, 'text')}.")
+        if left:
+            console().print(f"Vectors of {counted(left, 'text')} are missing: {escape(why)}")
 
 
 async def _archive(app: App, flags: Namespace) -> None:

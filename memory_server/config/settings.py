@@ -178,7 +178,7 @@ class ProviderSettings(Section):
 
 
 class EmbeddingSettings(Section):
-    """A model that gives texts vectors, by which the memories of users are found by meaning."""
+    """A model that gives texts vectors, by which short-term memories and those of users are found by meaning."""
 
     model: str = ""
     """Name of the model; without one, nothing is sent."""

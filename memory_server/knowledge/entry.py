@@ -15,7 +15,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.core.nesting import DEEPEST, deeper, size
 
-Space = Literal["notes", "sessions", "layers", "refs"]
+Space = Literal["notes", "sessions", "layers", "refs", "conversations"]
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
 """`newest`: changed last comes first; `made`: stored last; `best`: by confidence, then uses, then time; `removed`:

@@ -138,6 +138,8 @@ class Knowledge:
         """Finish and release everything; idempotent."""
         await self.notes.aclose()
         await self.layers.aclose()
+        if "sessions" in self.__dict__:
+            await self.sessions.meaning.aclose()
         if self.ref_options.store is not None:
             await self.ref_options.store.aclose()
         await self.store.aclose()

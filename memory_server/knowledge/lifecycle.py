@@ -141,7 +141,6 @@ class KnowledgeLifecycle:
         try:
             async for cleaned in self.clean_up(by="upkeep"):
                 count += len(cleaned.left)
-            await self._knowledge.sessions.meaning.make_missing()
         except MemoryServerError as error:
             log.warning("upkeep skipped the knowledge: %s", error)
         return count

@@ -268,6 +268,10 @@ class EntryStore(Entries, ModelLedger, Protocol):
         """Texts of memories of users that have no vector of the model of the settings."""
         ...
 
+    async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
+        """Remove the vectors of conversations that were made before that time, except those of the `live` texts."""
+        ...
+
     async def copy_to(self, path: Path) -> None:
         """Write a copy of the whole store to a new file, its owner's only."""
         ...

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from memory_server.knowledge.entry import Hit, Share
+from memory_server.recall.fusion import fused
 
 LEAST_SHARE = 0.3
 """Hits with a smaller share of the best score are left off: MemoryBank loses no answer by it, and 4 instead of 9 hits
@@ -54,8 +55,8 @@ def joined(words: Sequence[str]) -> list[str]:
     return whole
 
 
-FUSION, FIRST_IN_BOTH = 60, 30.5
-"""Reciprocal rank fusion adds 1 / (60 + rank) (Cormack et al. 2009); times 30.5, what is first in both has 1."""
+FIRST_IN_BOTH = 30.5
+"""Times this, the score of `fused` is 1 for what is first in both rankings."""
 
 
 def by_meaning(hits: Iterable[Hit]) -> list[Hit]:
@@ -65,13 +66,14 @@ def by_meaning(hits: Iterable[Hit]) -> list[Hit]:
 
 def by_ranks(worded: Sequence[Hit], near: Sequence[Hit]) -> list[Hit]:
     """Hits by words and hits by meaning, both best first with their reasons, as one list by their ranks in both."""
-    found: dict[int, tuple[Hit, float, tuple[str, ...]]] = {}
+    why: dict[int, list[str]] = {}
     for hits in (worded, near):
         for rank, hit in enumerate(hits, 1):
-            _, score, why = found.get(hit.entry.id, (hit, 0.0, ()))
-            found[hit.entry.id] = hit, score + FIRST_IN_BOTH / (FUSION + rank), (*why, f"{hit.why}, rank {rank}")
-    fused = [replace(hit, score=score, why="; ".join(why)) for hit, score, why in found.values()]
-    return sorted(fused, key=lambda each: -each.score)
+            why.setdefault(hit.entry.id, []).append(f"{hit.why}, rank {rank}")
+    of_id = {hit.entry.id: hit for hit in (*near, *worded)}
+    scores = fused([hit.entry.id for hit in worded], [hit.entry.id for hit in near])
+    both = [replace(of_id[id], score=score * FIRST_IN_BOTH, why="; ".join(why[id])) for id, score in scores.items()]
+    return sorted(both, key=lambda each: -each.score)
 
 
 SUMMARY_WEIGHT, CONTENT_WEIGHT, TAG_WEIGHT, IMPORTANCE_WEIGHT = 0.40, 0.25, 0.20, 0.05

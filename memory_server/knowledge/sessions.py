@@ -66,6 +66,7 @@ from memory_server.knowledge.session_records import (
     told,
     where_of,
 )
+from memory_server.recall.fusion import FUSED
 
 T = TypeVar("T")
 MOST_TRIES = 3
@@ -75,8 +76,6 @@ MEASURED = 10_000
 NO_MODEL = "no model is configured; set llm.providers"
 VECTOR_SECONDS = 2.0
 """How long a call waits for vectors."""
-FUSED = 100
-"""A search by words and meaning looks at so many of the best of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

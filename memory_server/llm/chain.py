@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -190,14 +191,20 @@ class Embedder:
 
 async def _post(sent: Sent, most_bytes: int) -> bytes:
     """The body of an answer with status 200. Raises Refused: another status, too long, or no connection."""
+    if sys.modules.get("ssl", sys) is None:
+        del sys.modules["ssl"]  # a hook leaves it out to be quick, but it is needed here
     import httpx2
 
     # `trust_env` reads HTTP_PROXY: a server on this machine must not be asked through another one.
-    host = urlsplit(sent.url).hostname or ""
+    here = _is_here(urlsplit(sent.url).hostname or "")
     try:
         async with (
             httpx2.AsyncClient(
-                verify=_certificates(), timeout=None, follow_redirects=False, trust_env=not _is_here(host)
+                # Without TLS on this machine nothing is verified, and a hook need not read the certificates.
+                verify=not (here and sent.url.startswith("http://")) and _certificates(),
+                timeout=None,
+                follow_redirects=False,
+                trust_env=not here,
             ) as client,
             client.stream("POST", sent.url, headers=sent.headers, json=sent.body) as answer,
         ):

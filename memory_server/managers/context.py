@@ -22,6 +22,7 @@ from memory_server.core.model import (
 )
 from memory_server.knowledge.callers import STDIO, Wire
 from memory_server.managers.long_term import LongTermManager
+from memory_server.managers.search import vectors_of
 from memory_server.managers.services import Services
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from memory_server.core.phrases import Finding
     from memory_server.core.ports import BackupStore
     from memory_server.knowledge.family import Knowledge
+    from memory_server.knowledge.meaning import Meaning
     from memory_server.managers.archive import ArchiveManager
     from memory_server.managers.backups import Backups
     from memory_server.managers.insight import InsightManager
@@ -101,6 +103,16 @@ class Conversations:
     async def outdated(self) -> int:
         """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
         return sum([await self.get(state.conversation_id).short_term.outdated() async for state in self._readable()])
+
+    async def tidy_vectors(self, meaning: Meaning) -> tuple[int, int, str]:
+        """Forget the vectors of memories that are gone, and make those that memories lack: of how many texts, how many
+        are left, and why."""
+        live = [
+            (vectors_of(state.conversation_id), memory.text)
+            async for state in self._readable()
+            for memory in state.short_term.values()
+        ]
+        return await meaning.tidy(live, self._services.clock())
 
     async def most_frequent(self) -> str | None:
         """The conversation with the most short-term memories, the first by name among equals; None if there is none.

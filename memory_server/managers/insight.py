@@ -174,7 +174,7 @@ class InsightManager:
         query = await self._short_term.query_of([Message("user", text)])
         entries = await self._services.store.archive(self.conversation_id)
         gone = [(entry, entry.memory) for entry in entries if isinstance(entry.memory, ShortTermMemory)]
-        decision = await self._short_term.decision(query, scope=scope)
+        decision = await self._short_term.decision(replace(query, said=""), scope=scope)
         points, row, sharing = decision.nearest()
         kept = None if row is None else decision.columns.memory(row).id
         memories = tuple(decision.columns.memories()) if row is None else ()

@@ -9,29 +9,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from memory_server.core.changes import Change
-from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.core.model import ConversationState, Message, Session, ShortTermMemory
+from memory_server.core.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
+from memory_server.core.model import NOTHING, ConversationState, Message, Session, ShortTermMemory
+from memory_server.core.private import to_keep
 from memory_server.managers.services import ALL, OWN, Services
+from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.recalled_block import as_said
 from memory_server.recall.selection import HeldBack, Recall, reinforcements
 from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 
 if TYPE_CHECKING:
+    from memory_server.knowledge.entry import Scope
     from memory_server.recall.indexed_selection import Decision
 
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 WORTH_A_THREAD = 1_000
 """With this many memories, indexing takes more than some 15 ms; fewer are indexed by the decision itself."""
+VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.5
+"""How long a search waits for vectors, and one that nobody asked for: a tenth of the time that a hook has."""
 _DECISIONS = "memory_server.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
 
+Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
+"""How near memories are by meaning, by conversation and id."""
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 
 
@@ -46,6 +54,8 @@ class Found:
     unread: Mapping[str, Path | None] = field(default_factory=dict)
     outdated: int = 0
     """Searched memories whose words were found with other settings: `doctor --reindex` finds them again."""
+    only_words: str = ""
+    """Why it searched only by words, where a model of meaning is named."""
 
     @property
     def reinforced(self) -> bool:
@@ -56,6 +66,13 @@ class Found:
     def change_id(self) -> str | None:
         """The change id, if exactly one conversation was changed."""
         return next(iter(self.changes.values())) if len(self.changes) == 1 else None
+
+
+def vectors_of(conversation_id: str) -> Scope:
+    """Whose the vectors of its texts are: nobody learns from one what is said in another conversation."""
+    from memory_server.knowledge.entry import Scope
+
+    return Scope("conversations", conversation_id)
 
 
 class ShortTermSearch:
@@ -76,15 +93,17 @@ class ShortTermSearch:
         reinforce: bool = True,
         session: Session | None = None,
         names: Iterable[str] = (),
+        unasked: bool = False,
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
         `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
         the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
-        cut; the names of the speakers are not cut either. Raises InvalidInput: there is no message, or no such
+        cut; the names of the speakers are not cut either. `unasked`: nobody asked for it, so it has little time for
+        vectors, and what is near only by meaning must stand out. Raises InvalidInput: there is no message, or no such
         scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
-        found = await self._searched(query, scope, session)
+        found = await self._searched(query, scope, session, unasked=unasked)
         if not (reinforce and self._services.writable):
             return found
         changes, unreinforced = await self._reinforce(found.recall, by)
@@ -106,7 +125,7 @@ class ShortTermSearch:
         from memory_server.recall.selection import used, words_said
 
         query = await self.query_of(recent)
-        found = await self._searched(query, None, session)
+        found = await self._searched(query, None, session, unasked=True)
         if not self._services.writable or not (found.recall.top or found.recall.next):
             return Found(replace(found.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
@@ -135,7 +154,8 @@ class ShortTermSearch:
             said = as_said(recent)
             if not said:
                 raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-            return self._wording.of_query(said, now_ms, role_weights, names=names)
+            query = self._wording.of_query(said, now_ms, role_weights, names=names)
+            return replace(query, said="\n".join(message.content for message in to_keep(said[-1:])))
 
         return await asyncio.to_thread(found)
 
@@ -143,7 +163,8 @@ class ShortTermSearch:
         """What a search would decide now; nothing is changed. Use it before the next `await`. Raises InvalidInput: the
         scope is not known; StorageError: the scope is only this conversation, and it cannot be read."""
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
-        return self._decided(states, query, session)
+        cosines, _ = await self._cosines(states, query)
+        return self._decided(states, query, session, cosines)
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
         """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A group of
@@ -164,18 +185,46 @@ class ShortTermSearch:
         others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
         return (own, *others) if is_member else tuple(others)
 
-    async def _searched(self, query: Query, scope: str | None, session: Session | None) -> Found:
-        """What the words of `query` bring to mind in `session`; None: the session of the services."""
+    async def _searched(
+        self, query: Query, scope: str | None, session: Session | None, *, unasked: bool = False
+    ) -> Found:
+        """What `query` brings to mind in `session`; None: the session of the services."""
         ids = await self.conversations_of(scope)
         if self._services.brief and ids == (self.conversation_id,):
-            return self._plainly(await self._services.store.read(self.conversation_id), query, session)
+            state = await self._services.store.read(self.conversation_id)
+            cosines, reason = await self._cosines([state], query, unasked=unasked)
+            found = self._plainly(state, query, session, cosines, unasked=unasked)
+            return replace(found, only_words=reason)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
-        decision = self._decided(states, query, session)
+        cosines, reason = await self._cosines(states, query, unasked=unasked)
+        decision = self._decided(states, query, session, cosines, unasked=unasked)
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
-        return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(forms))
+        outdated = decision.columns.of_other_form(forms)
+        return Found(decision.recall, unread=unread, outdated=outdated, only_words=reason)
+
+    async def _cosines(
+        self, states: Sequence[ConversationState], query: Query, *, unasked: bool = False
+    ) -> tuple[Cosines, str]:
+        """How near the memories are to what was said last, by conversation and id; or why that is not known."""
+        if self._services.meaning is None or not query.said or not any(state.short_term for state in states):
+            return {}, ""
+        ids: dict[Scope, dict[str, list[str]]] = {}
+        for state in states:
+            of_text = ids.setdefault(vectors_of(state.conversation_id), {})
+            for memory in state.short_term.values():
+                of_text.setdefault(memory.text, []).append(memory.id)
+        asking, seconds = vectors_of(self.conversation_id), UNASKED_VECTOR_SECONDS if unasked else VECTOR_SECONDS
+        try:
+            found = await self._services.meaning().cosines(asking, query.said, ids, seconds)
+        except (ModelsFailed, StorageError) as error:
+            return {}, str(error)
+        return {
+            scope.owner: {each: cosine for text, cosine in of_text.items() for each in ids[scope][text]}
+            for scope, of_text in found.items()
+        }, ""
 
     async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], dict[str, Path | None]]:
         """The states with their indexes, and the ids of those that could not be read, with the file."""
@@ -220,23 +269,52 @@ class ShortTermSearch:
                     index.follow(change)
                 state.follower = index
 
-    def _decided(self, states: Sequence[ConversationState], query: Query, session: Session | None) -> Decision:
+    def _parameters(self, cosines: Cosines, *, unasked: bool) -> RecallParameters:
+        """What somebody asked for may come by meaning alone."""
+        usual = self._services.parameters.recall
+        return usual if unasked or not cosines else replace(usual, meaning_margin=-inf)
+
+    def _decided(
+        self,
+        states: Sequence[ConversationState],
+        query: Query,
+        session: Session | None,
+        cosines: Cosines,
+        *,
+        unasked: bool = False,
+    ) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.recall.index import Searched, index_of
         from memory_server.recall.indexed_selection import decide
 
         around = self._services
         return decide(
-            [Searched(state.short_term, index_of(state, self._wording), state.conversation_id) for state in states],
+            [
+                Searched(
+                    state.short_term,
+                    index_of(state, self._wording),
+                    state.conversation_id,
+                    cosines.get(state.conversation_id, NOTHING),
+                )
+                for state in states
+            ],
             query,
             conversation_id=self.conversation_id,
             now_ms=around.clock(),
             rng=Random(around.rng.getrandbits(64)),
-            parameters=around.parameters.recall,
+            parameters=self._parameters(cosines, unasked=unasked),
             session=session or around.session,
         )
 
-    def _plainly(self, state: ConversationState, query: Query, session: Session | None) -> Found:
+    def _plainly(
+        self,
+        state: ConversationState,
+        query: Query,
+        session: Session | None,
+        cosines: Cosines,
+        *,
+        unasked: bool,
+    ) -> Found:
         """The same without an index, for a process that asks once."""
         from memory_server.recall.selection import select
 
@@ -247,9 +325,10 @@ class ShortTermSearch:
             conversation_id=self.conversation_id,
             now_ms=around.clock(),
             rng=Random(around.rng.getrandbits(64)),
-            parameters=around.parameters.recall,
+            parameters=self._parameters(cosines, unasked=unasked),
             session=session or around.session,
             wording=self._wording,
+            cosines=cosines.get(state.conversation_id, NOTHING),
         )
         return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in state.short_term.values()))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from memory_server.core.errors import InvalidInput, InvalidPattern, MemoryPaused, QuotaReached
 from memory_server.core.meter import Meter
@@ -16,6 +16,9 @@ from memory_server.core.private import Pause
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import Language
 from sandbox import PatternError
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.meaning import Meaning
 
 OWN, ALL = "conversation", "all"
 """The scopes of a search that are not groups: its own conversation, and all conversations of the store."""
@@ -43,7 +46,8 @@ class Services:
     search looks at; `zone` and `language` are those of the readers (None: the system's zone, the memories' language).
     `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
     session of calls that name none; None: unknown. `paused` gives the pause that lasts now; `full` says whether
-    the memories take all the room that they may. `meter` counts calls and events."""
+    the memories take all the room that they may. `meter` counts calls and events. `meaning` gives the vectors of
+    texts; None: no model makes any."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -60,6 +64,7 @@ class Services:
     paused: Callable[[], Pause | None] = lambda: None
     full: Callable[[], bool] = lambda: False
     meter: Meter = field(default_factory=Meter)
+    meaning: Callable[[], Meaning] | None = None
 
     def refuse_while_paused(self) -> None:
         """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is

@@ -26,7 +26,7 @@ from memory_server.core.model import (
     without_surrogates,
 )
 from memory_server.core.private import to_keep
-from memory_server.managers.search import ShortTermSearch
+from memory_server.managers.search import ShortTermSearch, vectors_of
 from memory_server.managers.services import Done, refuse_excess
 from memory_server.recall.recalled_block import as_said
 from memory_server.recall.selection import plan_cleanup
@@ -151,7 +151,10 @@ class ShortTermManager(ShortTermSearch):
                 return (), Stored(known, len(state.short_term))
             return [Added(memory)], Stored(memory, len(state.short_term) + 1)
 
-        return await self._services.commit(self.conversation_id, decide, by=by)
+        stored = await self._services.commit(self.conversation_id, decide, by=by)
+        if stored.change_id is not None and self._services.meaning is not None and not self._services.brief:
+            self._services.meaning().later(vectors_of(self.conversation_id), [memory.text])
+        return stored
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`

@@ -76,7 +76,9 @@ async def recollect(
         # Participants are texts, or objects with the field `name`.
         named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
         names = [name for name in named if isinstance(name, str)]
-        found = await conversation.short_term.search(messages, session=session, names=names, reinforce=reinforce, by=by)
+        found = await conversation.short_term.search(
+            messages, session=session, names=names, reinforce=reinforce, unasked=True, by=by
+        )
         activation, trouble = await triggers
     finally:
         triggers.cancel()

@@ -101,11 +101,12 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     missing = parameters.threshold - float(decision.relevance[row])
     if parameters.least_match:
         missing = max(missing, decision.needed - float(decision.match.points[row] + decision.match.around[row]))
-    if missing > 0.0:
+    by_meaning = decision.nearness is not None and decision.nearness.cosines[row] >= decision.nearness.needed
+    if missing > 0.0 and not by_meaning:
         why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
         points = f"{missing:.1f} of the {decision.needed:.1f} points needed"
         return Verdict("below_threshold", f"Not relevant enough: {why}it lacks {points}.")
-    if parameters.must_share and not recalled.receipt.shares:
+    if parameters.must_share and not recalled.receipt.shares and not by_meaning:
         only = "It shares only function words with the last message, or no word at all."
         return Verdict("below_threshold", only)
     others = decision.explained(decision.chosen)

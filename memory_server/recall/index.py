@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
@@ -256,11 +256,13 @@ def sort_ties(order: Integers, times: Integers, key_of: Callable[[int], Any]) ->
 @dataclass(frozen=True, slots=True)
 class Searched:
     """The memories of a conversation and their index. `conversation_id` is where they are kept; None for a search of
-    that conversation alone."""
+    that conversation alone. `cosines`: how near memories are by meaning, by id; those without a vector are left
+    out."""
 
     memories: Mapping[str, ShortTermMemory]
     index: Index
     conversation_id: str | None = None
+    cosines: Mapping[str, float] = field(default_factory=dict)
 
 
 class Columns:
@@ -296,6 +298,12 @@ class Columns:
             _side_by_side([one.rows + start for one, start in zip(found, self._starts, strict=False)]),
             _side_by_side([one.weights for one in found]),
         )
+
+    def cosines(self) -> Floats | None:
+        """How near each row is by meaning, -inf without a vector; None: the search knows no vectors."""
+        if not any(part.cosines for part in self._searched):
+            return None
+        return np.array([part.cosines.get(id, -inf) for part in self._searched for id in part.index.ids])
 
     @property
     def in_turn(self) -> bool:

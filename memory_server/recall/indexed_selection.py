@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
 import numpy as np
 
 from memory_server.core.model import Session
+from memory_server.recall.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
@@ -45,6 +47,23 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Nearnesses:
+    """How near the rows are by meaning, -inf without a vector; from which cosine a row comes by that alone; and the
+    best rows of both rankings."""
+
+    cosines: Floats
+    needed: float
+    near: list[int]
+    worded: list[int]
+
+    def of(self, row: int) -> Nearness | None:
+        if not np.isfinite(self.cosines[row]):
+            return None
+        ranks = (rows.index(row) + 1 if row in rows else None for rows in (self.near, self.worded))
+        return Nearness(float(self.cosines[row]), *ranks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The decision about every row: valid until the next change of a searched conversation."""
 
@@ -67,6 +86,8 @@ class Decision:
     """Weights in the draw of flashbacks; 0 if a row cannot be drawn."""
     drawn: list[int]
     """Rows that came as flashbacks."""
+    nearness: Nearnesses | None = None
+    """None: the search knows no vectors."""
 
     @property
     def recall(self) -> Recall:
@@ -92,7 +113,8 @@ class Decision:
         memory, words, around = self.columns.memory(row), self.match.words_of(row), float(self.match.around[row])
         age_ms = age_of(memory.time_ms, self.now_ms)
         points = score_points(memory, self.parameters)
-        receipt = Receipt(words, decay(age_ms, self.parameters), age_ms, points, around)
+        near = None if self.nearness is None else self.nearness.of(row)
+        receipt = Receipt(words, decay(age_ms, self.parameters), age_ms, points, around, near)
         return Recalled(memory, receipt, self.columns.kept_in(row))
 
     @property
@@ -137,7 +159,14 @@ def decide(
     if parameters.must_share:
         may_come &= match.shares
     places = parameters.top_count + parameters.next_count
-    ranked = _ranked(np.flatnonzero(may_come), relevance, columns)
+    ranked, nearness = _ranked(np.flatnonzero(may_come), relevance, columns), None
+    if (cosines := columns.cosines()) is not None:
+        worded = _ranked(np.flatnonzero(eligible & (evidence > 0.0)), relevance, columns)
+        known = np.flatnonzero(eligible & np.isfinite(cosines))
+        needed = needed_cosine(cosines[known].tolist(), parameters.meaning_margin)
+        near = _ranked(known, cosines, columns)
+        nearness = Nearnesses(cosines, needed, list(islice(near, FUSED)), list(islice(worded, FUSED)))
+        ranked = _fused(nearness, may_come | (cosines >= needed), columns)
     chosen, passed_over = _spaced(ranked, times, places, parameters)
 
     weights = _flashback_weights(ages, columns.scores, parameters)
@@ -161,6 +190,7 @@ def decide(
         passed_over=passed_over,
         weights=weights,
         drawn=drawn,
+        nearness=nearness,
     )
 
 
@@ -235,6 +265,13 @@ def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterat
         rows = sorted(best.tolist(), key=lambda row: (-relevance[row], -columns.times[row], columns.name_of(row)))
         yield from rows[given:]
         given, size = len(rows), size * 8
+
+
+def _fused(found: Nearnesses, may_come: Mask, columns: Columns) -> Iterator[int]:
+    """The rows of both rankings that may come, as one; ties newest first, then by id."""
+    scores = fused(found.worded, found.near, offset=OFFSET, meaning=MEANING)
+    rows = (row for row in scores if may_come[row])
+    return iter(sorted(rows, key=lambda row: (-scores[row], -columns.times[row], columns.name_of(row))))
 
 
 def _spaced(

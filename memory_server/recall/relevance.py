@@ -16,6 +16,7 @@ from math import exp, log
 from struct import pack, unpack
 
 from memory_server.core.model import ShortTermMemory
+from memory_server.recall.fusion import Nearness
 from memory_server.recall.parameters import DAY_MS, RecallParameters
 from memory_server.recall.words import GramText, Query, Wording
 from nlp import Sought, gram_weight
@@ -49,13 +50,14 @@ class MatchedWord:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """Why a memory has the relevance it has: `match + around − decay + score`. `around`: the points that it gains from
-    its episode."""
+    its episode. `nearness`: its place by meaning, where the search had vectors and it has one."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
     age_ms: int
     score: float
     around: float = 0.0
+    nearness: Nearness | None = None
 
     @property
     def shares(self) -> bool:
@@ -77,9 +79,10 @@ class Receipt:
         if len(heaviest) > 3:
             words += f" and {len(heaviest) - 3} more"
         around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
-        return (
+        line = (
             f"{words or 'no shared word'}{around}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
         )
+        return line if self.nearness is None else f"{line}; {self.nearness.line()}"
 
 
 def age_of(time_ms: int, now_ms: int) -> int:

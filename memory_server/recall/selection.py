@@ -19,7 +19,8 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.core.changes import ForgetReason, Forgotten, Reinforced
-from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
+from memory_server.core.model import NOTHING, LongTermMemory, Message, Session, ShortTermMemory
+from memory_server.recall.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import Receipt, age_of, decay, match_needed, receipts
 from memory_server.recall.words import Query, Wording
@@ -93,9 +94,10 @@ def select(
     parameters: RecallParameters,
     wording: Wording = Wording(),  # noqa: B008 - frozen
     session: Session | None = None,
+    cosines: Mapping[str, float] = NOTHING,
 ) -> Recall:
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
-    asks; None: unknown."""
+    asks; None: unknown. `cosines`: how near memories are by meaning, by id; empty: by words only."""
     everything = list(memories)
     made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
     of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
@@ -107,6 +109,8 @@ def select(
         (memory for memory in eligible if may_come(of_id[memory.id], len(everything), parameters)),
         key=lambda memory: (-of_id[memory.id].relevance, -memory.time_ms, memory.id),
     )
+    if cosines:
+        ranked = _fused(eligible, ranked, of_id, cosines, parameters)
 
     chosen: list[ShortTermMemory] = []
     adjacent = 0
@@ -147,6 +151,32 @@ def may_come(receipt: Receipt, memories: int, parameters: RecallParameters) -> b
         and receipt.match + receipt.around >= match_needed(memories, parameters)
         and (receipt.shares or not parameters.must_share)
     )
+
+
+def _fused(
+    eligible: Iterable[ShortTermMemory],
+    relevant: Iterable[ShortTermMemory],
+    of_id: dict[str, Receipt],
+    cosines: Mapping[str, float],
+    parameters: RecallParameters,
+) -> list[ShortTermMemory]:
+    """The `relevant` memories, and those that may come by meaning alone, by both rankings; their receipts in `of_id`
+    then say their ranks."""
+
+    def best_first(ids: Iterable[str], worth: Mapping[str, float]) -> list[str]:
+        return sorted(ids, key=lambda each: (-worth[each], -by_id[each].time_ms, each))
+
+    by_id = {memory.id: memory for memory in eligible}
+    shared = {each: of_id[each].relevance for each in by_id if of_id[each].match + of_id[each].around > 0.0}
+    known = {each: cosines[each] for each in by_id if each in cosines}
+    worded, near = best_first(shared, shared)[:FUSED], best_first(known, known)[:FUSED]
+    needed = needed_cosine(known.values(), parameters.meaning_margin)
+    coming = {memory.id for memory in relevant} | {each for each in near if known[each] >= needed}
+    for each in known:
+        ranks = (ids.index(each) + 1 if each in ids else None for ids in (near, worded))
+        of_id[each] = replace(of_id[each], nearness=Nearness(known[each], *ranks))
+    scores = fused(worded, near, offset=OFFSET, meaning=MEANING)
+    return [by_id[each] for each in best_first(coming & scores.keys(), scores)]
 
 
 def _flashbacks(

@@ -36,10 +36,12 @@ MOST_NAMES = 100
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a search looks for: words and pairs of characters, each with its weight."""
+    """What a search looks for: words and pairs of characters, each with its weight, and what the last message says, of
+    which the meaning is sought."""
 
     words: Mapping[str, Sought] = field(default_factory=dict)
     grams: Mapping[str, Sought] = field(default_factory=dict)
+    said: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.words or self.grams)

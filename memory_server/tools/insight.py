@@ -85,6 +85,9 @@ class ExplainResult(Result):
     matchedWords: Annotated[
         list[SharedWord], From("receipt.matched", SharedWord.each, "The words it shares with the messages")
     ]
+    meaning: Annotated[
+        str | None, From("receipt.nearness", lambda near: near and near.line(), "Its ranks by meaning and by words")
+    ] = None
     by: list[Other] = Field(description="The memories that came in its place, or of its moment")
     flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
     archived: Removal | None = Field(None, description="Of a memory that was removed")
@@ -93,11 +96,12 @@ class ExplainResult(Result):
         shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
         words = ", ".join(shared)
         needed = "" if self.threshold is None else f"; needed: {self.threshold:.2f}"
-        return (
+        told = (
             f"{self.id} in {self.conversation_id}, {self.age} old: {one_line(self.text)}\n{self.reason}\n"
             f"Relevance {self.relevance:.2f} = match {self.match:.2f} + around {self.around:.2f} - decay "
             f"{self.decay:.2f} + score {self.score:g}{needed}. Shared words: {words or 'none'}."
         )
+        return f"{told} By {self.meaning}." if self.meaning else told
 
 
 @tool(

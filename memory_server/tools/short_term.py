@@ -226,6 +226,8 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
         notes.append(f"Not all memories were reinforced, because these conversations could not be written: {names}.")
     if found.unread:
         notes.append(unreadable(found.unread))
+    if found.only_words:
+        notes.append(f"Searched by words only: {found.only_words}.")
     if outdated:
         notes.append(
             f"{counted(outdated, 'memory')} {'has' if outdated == 1 else 'have'} words that older settings found, so "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal, TypeVar
@@ -71,6 +71,8 @@ _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
 wanted ones are filtered."""
 _VECTOR_MS = 86_400_000
 """A vector that no live entry has, such as that of a query, is kept for a day."""
+_KEY_BYTES = {"sessions": 16, "conversations": 20}
+"""Bytes of the name of a vector: memories of conversations are kept elsewhere, so they are told apart by it."""
 _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 """Fields that the index depends on."""
 
@@ -408,9 +410,13 @@ def rebuild(connection: sqlite3.Connection) -> int:
 
 def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
     """The name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and text, so
-    that nobody learns from a known vector what somebody else has said. Without a scope: the bytes of the model."""
+    that nobody learns from a known vector what somebody else has said. That of a text of a conversation is longer.
+    Without a scope: the bytes of the model."""
     mark = sha256(model.encode()).digest()[:4]
-    return mark if scope is None else mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[:12]
+    if scope is None:
+        return mark
+    size = _KEY_BYTES["conversations" if scope.space == "conversations" else "sessions"]
+    return mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[: size - len(mark)]
 
 
 def known_vectors(connection: sqlite3.Connection, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
@@ -432,11 +438,7 @@ def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> l
     stale = connection.execute(other, (mark,)).fetchall()
     keys = [(vector_key(embeds, Scope(row[1], row[2]), row[3]), row[0]) for row in stale]
     connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
-    connection.execute(
-        "DELETE FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' AND length(vector) != (SELECT "
-        "length(vector) FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' ORDER BY used_ms DESC LIMIT 1)",
-        {"mark": mark},
-    )
+    _forget_other_lengths(connection, mark)
     missing = (
         "SELECT s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
         f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} AND v.key IS NULL "
@@ -445,11 +447,34 @@ def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> l
     return [(Scope(row[0], row[1]), row[2]) for row in connection.execute(missing, (limit,))]
 
 
+def _forget_other_lengths(connection: sqlite3.Connection, mark: bytes) -> None:
+    """Remove the vectors of a model that have another length than the newest."""
+    connection.execute(
+        "DELETE FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' AND length(vector) != (SELECT "
+        "length(vector) FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' ORDER BY used_ms DESC LIMIT 1)",
+        {"mark": mark},
+    )
+
+
+def forget_vectors(
+    connection: sqlite3.Connection, embeds: str, live: Iterable[tuple[Scope, str]], before_ms: int
+) -> None:
+    """Remove the vectors of conversations that were made before that time and are of no live text, and vectors of
+    another length than the newest."""
+    _forget_other_lengths(connection, vector_key(embeds))
+    connection.execute("CREATE TEMP TABLE live(key BLOB PRIMARY KEY) WITHOUT ROWID")
+    connection.executemany("INSERT OR IGNORE INTO live VALUES(?)", ((vector_key(embeds, *each),) for each in live))
+    older = "DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND key NOT IN (SELECT key FROM live)"
+    connection.execute(older, (_KEY_BYTES["conversations"], before_ms))
+    connection.execute("DROP TABLE temp.live")
+
+
 def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
     """Forget former texts and operations of before, vectors of no live entry, and scopes of which nothing is left, and
     merge the pieces of the index."""
     unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
-    connection.execute(f"DELETE FROM vectors WHERE used_ms < ? AND {unused}", (now_ms - _VECTOR_MS,))
+    older = f"DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND {unused}"
+    connection.execute(older, (_KEY_BYTES["sessions"], now_ms - _VECTOR_MS))
     older = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
     blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"
     connection.execute(blank, (texts_before_ms,))

@@ -142,6 +142,10 @@ class SqliteStore:
     async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
         return await self._write(lambda c: rows.without_vector(c, self.embeds, limit)) if await self.scopes() else []
 
+    async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
+        if self.place is None or self.place.exists():
+            await self._write(lambda c: rows.forget_vectors(c, self.embeds, live, before_ms))
+
     async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
             # A cursor must not leave its thread: another thread would end its statement while this one uses it again.

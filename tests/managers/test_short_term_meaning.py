@@ -1,0 +1,331 @@
+"""Short-term memories by meaning: what it finds, that nothing waits for it, and that it is never needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from knowledge.test_meaning import FAULTS
+from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
+
+from memory_server.app import App
+from memory_server.cli.knowledge import ACTIONS
+from memory_server.config import Settings
+from memory_server.core.model import Message
+from memory_server.knowledge.entry import Scope
+from memory_server.knowledge.meaning import LATER_AT_ONCE, NO_VECTORS
+from memory_server.managers.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, Found, vectors_of
+from memory_server.managers.turns import recollect
+from memory_server.storage.entries.sqlite_store import SqliteStore
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import call
+
+pytestmark = pytest.mark.anyio
+MONTH_AGO = int(time.time() * 1000) - 30 * 86_400_000
+HOUR = 3_600_000
+LIFE = ("I am allergic to peanuts", "有一只狗", "我住在波恩", "The train was late again", "昨天看了一部电影")
+
+
+@asynccontextmanager
+async def with_meaning(folder: Path, act: Act = embedded, **more: Any) -> AsyncIterator[tuple[App, Fake]]:
+    async with provider(act) as fake:
+        given = {"data_dir": folder, "llm": {"embeddings": {"model": "m", "base_url": fake.url}}} | more
+        async with App(Settings.model_validate(given)) as app:
+            yield app, fake
+
+
+async def remember(app: App, texts: Iterable[str] = LIFE, chat: str = "chat") -> None:
+    for number, text in enumerate(texts):
+        await app.conversation(chat).short_term.add([Message("user", text, MONTH_AGO + number * HOUR)])
+    await made(app)
+
+
+async def made(app: App) -> None:
+    """Until nothing is being made any more."""
+    making = app.knowledge.sessions.meaning._making
+    if making is not None:
+        await making
+
+
+async def search(app: App, text: str, chat: str = "chat", **more: Any) -> Found:
+    return await app.conversation(chat).short_term.search([Message("user", text)], **more)
+
+
+def texts(found: Found) -> list[str]:
+    return [each.memory.text.partition(": ")[2] for each in (*found.recall.top, *found.recall.next)]
+
+
+async def tidy(app: App) -> tuple[int, int, str]:
+    return await app.conversations.tidy_vectors(app.knowledge.sessions.meaning)
+
+
+async def rows(app: App, query: str) -> list[tuple[Any, ...]]:
+    store = app.knowledge.store
+    assert isinstance(store, SqliteStore)
+    return await store._read(lambda c: [tuple(row) for row in c.execute(query)])
+
+
+async def vectors(app: App) -> int:
+    return int((await rows(app, "SELECT count(*) FROM vectors"))[0][0])
+
+
+async def test_a_memory_comes_that_shares_no_word_and_its_receipt_says_both_ranks(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        await remember(app)
+        found = await search(app, "我能吃坚果吗？")
+        assert texts(found)[0] == LIFE[0]
+        near = found.recall.top[0].receipt.nearness
+        assert near is not None
+        assert (near.rank, near.word_rank, found.only_words) == (1, None, "")
+        assert found.recall.top[0].receipt.line().endswith(f"; meaning {near.cosine:.2f}, rank 1")
+        both = (await search(app, "我的狗怎么样？")).recall.top[0]
+        assert both.receipt.line().endswith(", rank 1; words, rank 1")
+        why = {
+            "recentMessages": [{"role": "user", "content": "我能吃坚果吗？"}],
+            "text": "peanuts",
+            "conversation_id": "chat",
+        }
+        said = (await call(TOOLS["explain_recall"], app.context, why)).text
+        assert "It came as top, number 1" in said
+        assert f"meaning {near.cosine:.2f}, rank 1" in said
+    assert fake.paths == ["/v1/embeddings"] * len(fake.paths)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_without_an_answer_it_is_stored_at_once_and_found_by_words(tmp_path: Path, fault: str) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        await remember(app, LIFE[:3])
+        fake.act, reason = FAULTS[fault]
+        began = time.monotonic()
+        await app.conversation("chat").short_term.add([Message("user", "我的猫叫小花", MONTH_AGO - HOUR)])
+        assert time.monotonic() - began < UNASKED_VECTOR_SECONDS, "nobody waits for a vector"
+        began = time.monotonic()
+        found = await search(app, "我的猫叫什么？")
+        assert time.monotonic() - began < VECTOR_SECONDS + 1
+        assert texts(found)[0] == "我的猫叫小花"
+        assert reason in found.only_words or found.only_words.endswith("passed over after failures")
+        asked = {"recentMessages": [{"role": "user", "content": "我的猫叫什么？"}], "conversation_id": "chat"}
+        said = (await call(TOOLS["search_short_term_memories"], app.context, asked)).text
+        assert "Searched by words only: openai/m" in said
+
+
+@pytest.mark.parametrize("fault", ["hang", "trickle"])
+async def test_a_search_that_nobody_asked_for_waits_for_a_tenth_of_the_time_of_a_hook(
+    tmp_path: Path, fault: str
+) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        await remember(app)
+        fake.act = FAULTS[fault][0]
+        for number in range(4):
+            began = time.monotonic()
+            recollection = await recollect(app.conversation("chat"), [Message("user", f"坚果 {number}")])
+            assert time.monotonic() - began < UNASKED_VECTOR_SECONDS + 0.5
+            assert recollection.found.only_words
+        assert recollection.found.only_words == "openai/m is passed over after failures"
+
+
+async def test_unasked_only_what_stands_out_comes_by_meaning_alone(tmp_path: Path) -> None:
+    talk = [f"Der {number}. Zug kam um {number} Uhr" for number in range(40)]
+    async with with_meaning(tmp_path) as (app, _):
+        await remember(app, (*talk, "对花生过敏"))
+        conversation = app.conversation("chat")
+        unasked = (await recollect(conversation, [Message("user", "坚果")])).found
+        assert texts(unasked) == ["对花生过敏"]
+        nothing_near = [Message("user", "qwertz")]
+        assert texts((await recollect(conversation, nothing_near)).found) == []
+        assert texts(await conversation.short_term.search(nothing_near)), "who asks gets the nearest"
+
+
+COLD_HOOK = """
+import sys
+sys.modules["ssl"] = None  # as the command line does for a hook
+import memory_server.managers.search as search
+search.UNASKED_VECTOR_SECONDS = 60.0  # a loaded machine must not decide
+from memory_server.cli.parser import main
+main(["hook", "--seconds", "120"])
+"""
+
+
+async def test_a_hook_finds_by_meaning_too(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path, daemon={"enabled": False}) as (app, fake):
+        await remember(
+            app, (*(f"Der {number}. Zug kam um {number} Uhr" for number in range(40)), "对花生过敏"), "default"
+        )
+        event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "坚果"}
+        hook = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", COLD_HOOK),
+            env=os.environ
+            | {
+                "MEMORY_SERVER_DATA_DIR": str(tmp_path),
+                "MEMORY_SERVER_CONVERSATION": "default",
+                "MEMORY_SERVER_DAEMON__ENABLED": "false",
+                "MEMORY_SERVER_LLM__EMBEDDINGS__MODEL": "m",
+                "MEMORY_SERVER_LLM__EMBEDDINGS__BASE_URL": fake.url,
+            },
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, wrong = await hook.communicate(json.dumps(event).encode())
+        assert (wrong.decode(), fake.bodies[-1]["input"]) == ("", ["坚果"])
+        assert "对花生过敏" in json.loads(said)["hookSpecificOutput"]["additionalContext"]
+
+
+async def test_the_clean_up_makes_what_is_missing_and_forgets_what_is_gone(tmp_path: Path) -> None:
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as plain:
+        for number, text in enumerate((*LIFE, *LIFE)):
+            await plain.conversation("chat").short_term.add([Message("user", text, MONTH_AGO + number * HOUR)])
+        assert not (tmp_path / ".memory-server" / "knowledge.sqlite3").exists(), "nothing is opened without a model"
+    async with with_meaning(tmp_path) as (app, fake):
+        first = await search(app, "坚果")
+        assert first.only_words == NO_VECTORS
+        await made(app)
+        assert len(fake.bodies) == 1, "texts of memories, and no query that nothing can be compared with"
+        assert await tidy(app) == (0, 0, "")
+        assert LIFE[0] in texts(await search(app, "坚果"))
+        await app.conversation("other").short_term.add([Message("user", "一只狗", MONTH_AGO)])
+        await app.knowledge.sessions.meaning.aclose()
+        assert await tidy(app) == (1, 0, "")
+        assert await vectors(app) == len(LIFE) + 2, "and that of the query"
+        await app.conversation("chat").short_term.delete("peanuts")
+        await rows_aged(app)
+        await tidy(app)
+        assert await vectors(app) == len(LIFE), "neither the memory that is gone nor the query"
+        await app.knowledge.clean_up()
+        assert await vectors(app) == len(LIFE), "the clean-up of knowledge leaves them alone"
+
+
+async def test_where_the_model_is_taken_out_its_vectors_go_with_the_archive(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, _):
+        await remember(app)
+    async with App(Settings.model_validate({"data_dir": tmp_path, "storage": {"archive_days": 2}})) as plain:
+        await plain.maintenance.run_if_due()
+        assert await vectors(plain) == len(LIFE)
+        await rows_aged(plain)
+        plain.home.ledger.note_run(0)
+        await plain.maintenance.run_if_due()
+        assert await vectors(plain) == 0
+
+
+async def test_upkeep_makes_what_is_missing(tmp_path: Path) -> None:
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as plain:
+        await plain.conversation("chat").short_term.add([Message("user", LIFE[0], MONTH_AGO)])
+    async with with_meaning(tmp_path) as (app, _):
+        await app.maintenance.run_if_due()
+        assert texts(await search(app, "坚果")) == [LIFE[0]]
+
+
+async def rows_aged(app: App) -> None:
+    store = app.knowledge.store
+    assert isinstance(store, SqliteStore)
+    await store._write(lambda c: c.execute("UPDATE vectors SET used_ms = used_ms - 3 * 86400000") and None)
+
+
+async def test_the_command_makes_them_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with with_meaning(tmp_path, lambda _: failure(500)) as (app, fake):
+        await remember(app)
+        fake.act = embedded
+        await ACTIONS["cleanup"][0](app, Namespace(dry_run=False))
+    assert f"Made the vectors of {len(LIFE)} texts." in capsys.readouterr().out
+
+
+async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        await remember(app)
+        for _ in range(3):
+            await search(app, "坚果")
+        asked = [text for body in fake.bodies for text in body["input"]]
+        assert len(asked) == len(set(asked)) == len(LIFE) + 1
+    async with with_meaning(tmp_path) as (app, again):
+        assert texts(await search(app, "坚果"))[0] == LIFE[0]
+        assert again.bodies == [], "neither after a restart"
+
+
+async def test_a_known_vector_does_not_tell_what_another_conversation_has_said(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        await remember(app, ["有一只狗"], "bob")
+        await remember(app, ["x"], "alice")
+        for query in ("user: 有一只狗", "有一只狗"):
+            await search(app, query, "alice")
+        asked = [text for body in fake.bodies for text in body["input"]]
+        assert len(asked) == 4, "what bob has said is sent for alice too"
+        assert Scope("sessions", "bob") != vectors_of("bob")
+        store = app.knowledge.store
+        assert await store.vectors(Scope("sessions", "bob"), asked) == {}, "a user of this name knows none of them"
+
+
+async def test_private_parts_of_a_query_are_not_sent(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        await remember(app)
+        await search(app, "<private>pin 1234</private> 坚果")
+        assert "1234" not in json.dumps(fake.bodies)
+        sent = len(fake.bodies)
+        only = await search(app, "<private>狗</private>")
+        assert (only.only_words, len(fake.bodies)) == ("", sent)
+
+
+async def test_vectors_of_another_length_are_made_anew(tmp_path: Path) -> None:
+    def longer(body: dict[str, Any]) -> Any:
+        found = [{"index": n, "embedding": [*meaning(text), 0.1, 0.2]} for n, text in enumerate(body["input"])]
+        return 200, {}, json.dumps({"data": found}).encode()
+
+    async with with_meaning(tmp_path) as (app, fake):
+        await remember(app)
+        await search(app, "坚果")
+        fake.act = longer
+        assert (await search(app, "花生")).only_words == NO_VECTORS
+        assert (await tidy(app))[1:] == (0, "")
+        assert texts(await search(app, "花生酱"))[0] == LIFE[0]
+
+
+async def test_a_text_that_the_model_does_not_take_is_not_sent_at_each_search(tmp_path: Path) -> None:
+    def act(body: dict[str, Any]) -> Any:
+        return failure(400) if any(len(text) > 2_000 for text in body["input"]) else embedded(body)
+
+    async with with_meaning(tmp_path, act) as (app, fake):
+        await remember(app, (*LIFE, "长" * 3_000))
+        asked = len(fake.bodies)
+        for _ in range(3):
+            assert (await search(app, "坚果")).only_words == ""
+            await made(app)
+        assert len(fake.bodies) == asked + 1, "the query"
+
+
+async def test_all_conversations_are_searched_by_meaning(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, _):
+        await remember(app, LIFE[:2], "one")
+        await remember(app, LIFE[2:], "two")
+        found = await search(app, "坚果和地址", "three", scope="all")
+        assert {(each.kept_in, each.memory.text[6:]) for each in found.recall.top} == {
+            ("one", LIFE[0]),
+            ("two", LIFE[2]),
+        }
+
+
+@pytest.mark.parametrize("more", [{"llm": {}}, {"read_only": True}, {"compat": "node"}])
+async def test_where_no_model_may_be_asked_everything_is_as_before(tmp_path: Path, more: dict[str, Any]) -> None:
+    async with with_meaning(tmp_path) as (app, _):
+        await remember(app)
+    async with with_meaning(tmp_path, **more) as (app, fake):
+        found = await search(app, "坚果")
+        assert (texts(found), found.only_words, fake.bodies) == ([], "", [])
+
+
+async def test_a_hundred_at_once(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        said = [Message("user", f"第{n}只狗", MONTH_AGO + n * HOUR) for n in range(100)]
+        await asyncio.gather(*(app.conversation("chat").short_term.add([each]) for each in said))
+        await made(app)
+        assert max(len(body["input"]) for body in fake.bodies) <= LATER_AT_ONCE
+        assert await vectors(app) == 100
+        found = await asyncio.gather(*(search(app, f"宠物 {n % 5}") for n in range(20)))
+        assert {each.only_words for each in found} == {""}
