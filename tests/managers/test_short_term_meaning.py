@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from knowledge.test_meaning import FAULTS
+from knowledge_past import cleaned
 from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 
 from memory_server.app import App
@@ -200,7 +201,7 @@ async def test_the_clean_up_makes_what_is_missing_and_forgets_what_is_gone(tmp_p
         await rows_aged(app)
         await tidy(app)
         assert await vectors(app) == len(LIFE), "neither the memory that is gone nor the query"
-        await app.knowledge.clean_up()
+        await cleaned(app.knowledge)
         assert await vectors(app) == len(LIFE), "the clean-up of knowledge leaves them alone"
 
 
