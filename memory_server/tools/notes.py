@@ -185,7 +185,7 @@ async def list_notes(
 
 class NoteChanged(Result):
     memory_id: str
-    action: Literal["updated", "deleted"]
+    action: Literal["updated", "deleted"] = Field(description="deleted: it is in the archive")
     changeId: ChangeId = None
 
     def __str__(self) -> str:

@@ -62,7 +62,9 @@ def test_a_session_of_a_new_user(tmp_path: Path) -> None:
     assert "call recall" in said
     assert "with remember" in said
     assert "conversation_id" not in said
-    assert [each["name"] for each in answers["tools"]["tools"]] == ["remember", "recall"]
+    assert [each["name"] for each in answers["tools"]["tools"]] == [
+        *("remember", "recall", "list_notes", "edit_note", "delete_note")
+    ]
     assert answers["one"]["structuredContent"]["action"] == "created"
     assert answers["two"]["structuredContent"]["action"] == "updated"
     (note,) = answers["found"]["structuredContent"]["memories"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -50,7 +51,14 @@ async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothi
             assert result.is_error is True, (tool, said)
             assert said in text_of(result)
             assert result.structured_content is None
-        assert contents(tmp_path / "data") == files
+        now = contents(tmp_path / "data")
+    # A refused call of `sessions` is in the history of its user, and changes no entry.
+    database = tmp_path / "data" / ".memory-server" / "knowledge.sqlite3"
+    with closing(sqlite3.connect(database)) as history:
+        counts = [history.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("entries", "changes")]
+        assert counts == [0, 0]
+        assert history.execute("SELECT count(*) FROM operations WHERE error IS NULL").fetchone() == (0,)
+    assert {name: text for name, text in now.items() if not name.startswith(str(database))} == files
 
 
 @pytest.mark.parametrize("mode", ERAS)
