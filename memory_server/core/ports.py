@@ -6,7 +6,7 @@ of verdicts run triggers. The clock is not a port but an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_server.core.contents import Backup, Contents
+    from memory_server.core.scopes import Scope
     from sandbox import CheckReport, TriggerRecord, Verdict
 
 Result = TypeVar("Result")
@@ -103,6 +104,23 @@ class BackupStore(Protocol):
 
     def delete(self, name: str) -> None:
         """Delete a backup. Raises BackupNotFound: no backup has that name."""
+
+
+class Meaning(Protocol):
+    """How near texts are by meaning, by the vectors of a model that the owner named."""
+
+    async def cosines(
+        self, scope: Scope, text: str, among: Mapping[Scope, Collection[str]], seconds: float
+    ) -> Mapping[Scope, Mapping[str, float]]:
+        """How near texts of other scopes, or of this one, are to `text` of `scope`: the cosines of those that have a
+        vector. Raises ModelsFailed: it could not be had within `seconds`."""
+
+    def later(self, scope: Scope, texts: Iterable[str]) -> None:
+        """Make the vectors of these texts when there is time; nobody waits for it."""
+
+    async def tidy(self, live: Sequence[tuple[Scope, str]], now_ms: int) -> tuple[int, int, str]:
+        """Forget the vectors of texts that are not `live` any more, and make those that live ones lack: of how many
+        texts, how many are left, and why."""
 
 
 class TriggerRunner(Protocol):

@@ -14,8 +14,8 @@ import orjson
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.core.nesting import DEEPEST, deeper, size
+from memory_server.core.scopes import Scope
 
-Space = Literal["notes", "sessions", "layers", "refs", "conversations"]
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
 """`newest`: changed last comes first; `made`: stored last; `best`: by confidence, then uses, then time; `removed`:
@@ -27,14 +27,6 @@ MAX_BODY_CHARS = MAX_CONTENT_CHARS
 MAX_TAGS, MAX_TAG_CHARS = 50, 100
 MAX_EXAMPLES = 50
 MAX_METADATA_CHARS = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Entries that are searched together; no query of another scope sees them. `owner`: a user, a namespace, or ""."""
-
-    space: Space
-    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

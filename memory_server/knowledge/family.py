@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import without_surrogates
-from memory_server.knowledge.entry import Entry, Figures, Filter, Scope, Space
+from memory_server.core.scopes import Scope, Space
+from memory_server.knowledge.entry import Entry, Figures, Filter
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes import Notes
 from memory_server.knowledge.policies import Options

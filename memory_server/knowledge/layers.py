@@ -14,6 +14,7 @@ from typing import Any, Literal
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import NOTHING, without_surrogates
 from memory_server.core.phrases import shown
+from memory_server.core.scopes import Scope
 from memory_server.core.times import iso_or_none
 from memory_server.knowledge.entry import (
     MAX_KEY_CHARS,
@@ -26,7 +27,6 @@ from memory_server.knowledge.entry import (
     Purge,
     Query,
     Reason,
-    Scope,
     live,
     usable,
 )

@@ -24,17 +24,8 @@ from memory_server.core.lifecycle import (
 )
 from memory_server.core.phrases import beginning
 from memory_server.core.ports import BackupStore, BackupWriter
-from memory_server.knowledge.entry import (
-    Change,
-    Entry,
-    Filter,
-    Operation,
-    Reason,
-    Scope,
-    change_id,
-    is_change_id,
-    seq_of,
-)
+from memory_server.core.scopes import Scope
+from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
 from memory_server.knowledge.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge

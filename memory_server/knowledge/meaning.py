@@ -14,7 +14,7 @@ from operator import mul
 from typing import Any
 
 from memory_server.core.errors import ModelsFailed, StorageError, TextRefused
-from memory_server.knowledge.entry import Scope
+from memory_server.core.scopes import Scope
 from memory_server.knowledge.ports import Asked, Embeddings, EntryStore
 
 Wanted = tuple[Scope, str]

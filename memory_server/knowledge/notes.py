@@ -15,6 +15,7 @@ from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import NOTHING, without_surrogates
 from memory_server.core.phrases import shown
 from memory_server.core.private import without_private
+from memory_server.core.scopes import Scope
 from memory_server.knowledge import duplicates
 from memory_server.knowledge.entry import (
     Change,
@@ -26,7 +27,6 @@ from memory_server.knowledge.entry import (
     Purge,
     Query,
     Reason,
-    Scope,
     archived,
     live,
     usable,

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from memory_server.core.model import NOTHING
 from memory_server.core.phrases import Finding
+from memory_server.core.scopes import Scope, Space
 from memory_server.knowledge.entry import (
     EVERYTHING,
     Change,
@@ -22,9 +23,7 @@ from memory_server.knowledge.entry import (
     Operation,
     Order,
     Query,
-    Scope,
     Share,
-    Space,
     change_id,
 )
 

@@ -12,19 +12,8 @@ from uuid import uuid4
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.core.model import without_surrogates
 from memory_server.core.phrases import shown
-from memory_server.knowledge.entry import (
-    Archive,
-    Change,
-    Entry,
-    Filter,
-    Hit,
-    Hits,
-    Operation,
-    Query,
-    Scope,
-    Share,
-    usable,
-)
+from memory_server.core.scopes import Scope
+from memory_server.knowledge.entry import Archive, Change, Entry, Filter, Hit, Hits, Operation, Query, Share, usable
 from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryStore, Held

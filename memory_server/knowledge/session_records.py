@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from memory_server.core.errors import MemoryNotFound, NothingToKeep
 from memory_server.core.model import Message, without_surrogates
+from memory_server.core.scopes import Scope
 from memory_server.knowledge.callers import Caller
-from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation, Scope
+from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import Held
 

@@ -31,9 +31,8 @@ from memory_server.recall.selection import Recall
 if TYPE_CHECKING:
     from memory_server.core.lifecycle import Lifecycle
     from memory_server.core.phrases import Finding
-    from memory_server.core.ports import BackupStore
+    from memory_server.core.ports import BackupStore, Meaning
     from memory_server.knowledge.family import Knowledge
-    from memory_server.knowledge.meaning import Meaning
     from memory_server.managers.archive import ArchiveManager
     from memory_server.managers.backups import Backups
     from memory_server.managers.insight import InsightManager

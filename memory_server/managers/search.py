@@ -18,6 +18,7 @@ from memory_server.core.changes import Change
 from memory_server.core.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
 from memory_server.core.model import NOTHING, ConversationState, Message, Session, ShortTermMemory
 from memory_server.core.private import to_keep
+from memory_server.core.scopes import Scope
 from memory_server.managers.services import ALL, OWN, Services
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.recalled_block import as_said
@@ -26,7 +27,6 @@ from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 
 if TYPE_CHECKING:
-    from memory_server.knowledge.entry import Scope
     from memory_server.recall.indexed_selection import Decision
 
 SEARCH_WAIT_SECONDS = 1.0
@@ -70,8 +70,6 @@ class Found:
 
 def vectors_of(conversation_id: str) -> Scope:
     """Whose the vectors of its texts are: nobody learns from one what is said in another conversation."""
-    from memory_server.knowledge.entry import Scope
-
     return Scope("conversations", conversation_id)
 
 

@@ -18,7 +18,7 @@ from memory_server.recall.prompt_lines import Language
 from sandbox import PatternError
 
 if TYPE_CHECKING:
-    from memory_server.knowledge.meaning import Meaning
+    from memory_server.core.ports import Meaning
 
 OWN, ALL = "conversation", "all"
 """The scopes of a search that are not groups: its own conversation, and all conversations of the store."""

@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from knowledge.mixed_notes import NOW, mixed_notes
 
+from memory_server.core.scopes import Scope
 from memory_server.knowledge.callers import Caller
-from memory_server.knowledge.entry import Operation, Scope
+from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes import NOTES, Notes
 from memory_server.knowledge.ports import Asked

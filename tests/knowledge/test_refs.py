@@ -16,7 +16,8 @@ from memory_server import open_memory
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryNotFound, NothingToKeep
-from memory_server.knowledge.entry import Filter, Operation, Scope, Share
+from memory_server.core.scopes import Scope
+from memory_server.knowledge.entry import Filter, Operation, Share
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.options import Namespace
 from memory_server.knowledge.ranking import reference_parts

@@ -22,7 +22,7 @@ from memory_server.app import App
 from memory_server.cli.knowledge import ACTIONS
 from memory_server.config import Settings
 from memory_server.core.model import Message
-from memory_server.knowledge.entry import Scope
+from memory_server.core.scopes import Scope
 from memory_server.knowledge.meaning import LATER_AT_ONCE, NO_VECTORS
 from memory_server.managers.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, Found, vectors_of
 from memory_server.managers.turns import recollect

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server.core.errors import InvalidInput
+from memory_server.core.scopes import Scope
 from memory_server.knowledge.entry import (
     Change,
     Entry,
@@ -24,7 +25,6 @@ from memory_server.knowledge.entry import (
     Operation,
     Purge,
     Query,
-    Scope,
     archived,
     changed_by_json,
     json_of,

@@ -27,8 +27,9 @@ from typing import Any, TypeVar
 from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
 from memory_server.core.phrases import Finding, counted
+from memory_server.core.scopes import Scope
 from memory_server.core.times import local, milliseconds
-from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, Scope, archived, difference
+from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import front_matter, rows, schema

@@ -15,6 +15,7 @@ import orjson
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import NOTHING
+from memory_server.core.scopes import Scope
 from memory_server.knowledge.entry import (
     EVERYTHING,
     FIELDS,
@@ -31,7 +32,6 @@ from memory_server.knowledge.entry import (
     Order,
     Purge,
     Query,
-    Scope,
     Share,
     change_id,
     difference,

@@ -24,8 +24,9 @@ from memory_server.core.errors import InvalidInput, StorageError, StorageUnwrita
 from memory_server.core.meter import Meter
 from memory_server.core.model import NOTHING
 from memory_server.core.phrases import Finding
+from memory_server.core.scopes import Scope, Space
 from memory_server.core.times import moment_of
-from memory_server.knowledge.entry import Operation, Scope, Space
+from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall
 from memory_server.storage.entries import examination, rows, schema
 from memory_server.storage.partition import folders
