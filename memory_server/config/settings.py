@@ -45,6 +45,7 @@ _ABOVE_ZERO = ("same_moment", "flashback_score_full", "flashback_horizon_ms")
 _WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"} | {
     "own_conversation_ms",
     "sessions",
+    "weak_too",
 }
 """Constants that a setting of its own changes."""
 _KINDS: dict[Any, Any] = {"bool": bool | None, "int": int | None, "float": float | None}
@@ -116,6 +117,8 @@ class WordSettings(Section):
     earlier_messages: float = Field(0.3, ge=0, le=1)
     """How much the message before the last one counts in a search; each earlier message counts less by the same
     factor."""
+    before_question: float = Field(0.1, ge=0, le=1)
+    """The same where the last message is a question, which is mostly complete by itself."""
     pairs: float = Field(0.3, ge=0, le=1)
     """How much pairs of characters, and single Chinese ones, count beside the words (阿黄, 猫, 피아노); 0: not."""
     function_words: float = Field(0.5, ge=0, le=1)

@@ -73,7 +73,7 @@ def shown(recalled: Recalled) -> str:
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     parameters, age_ms = decision.parameters, recalled.receipt.age_ms
     if row in decision.chosen:
-        rank, places = decision.chosen.index(row) + 1, parameters.top_count + parameters.next_count
+        rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
         tier = "top" if rank <= parameters.top_count else "next"
         return Verdict("came", f"It came as {tier}, number {rank} of {places}.")
     if not decision.eligible[row]:
@@ -100,12 +100,12 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         )
     missing = parameters.threshold - float(decision.relevance[row])
     if parameters.least_match:
-        missing = max(missing, decision.needed - float(decision.match.points[row] + decision.match.around[row]))
+        missing = max(missing, decision.needed - float(decision.match.evidence[row]))
     if missing > 0.0:
         why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
         points = f"{missing:.1f} of the {decision.needed:.1f} points needed"
         return Verdict("below_threshold", f"Not relevant enough: {why}it lacks {points}.")
-    if parameters.must_share and not recalled.receipt.shares:
+    if parameters.must_share and not recalled.receipt.shares(decision.query):
         only = "It shares only function words with the last message, or no word at all."
         return Verdict("below_threshold", only)
     others = decision.explained(decision.chosen)

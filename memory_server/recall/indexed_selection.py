@@ -7,7 +7,7 @@ sums. `decide` keeps everything that it computed, so that `explanation.py` gives
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
@@ -15,7 +15,17 @@ import numpy as np
 from memory_server.core.model import Session
 from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
+from memory_server.recall.relevance import (
+    MatchedWord,
+    Receipt,
+    age_of,
+    corrected,
+    decay,
+    factor_of,
+    match_needed,
+    score_points,
+    widened,
+)
 from memory_server.recall.selection import HeldBack, Recall, Recalled, holds_on
 from memory_server.recall.words import Query
 
@@ -33,15 +43,19 @@ class Match:
     points: Floats
     around: Floats
     """What a memory gains from the others of its episode."""
+    span: Floats
+    """What it gains for lying within the time that the query names."""
+    evidence: Floats
+    """The points that the threshold is for."""
     shares: Mask
-    """Whether a word of the last message is shared that is not a function word."""
+    """Whether something of the last message is shared: after a statement, a word that is not a function word."""
 
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
         found = self.occurrences
         places = np.flatnonzero(found.rows == row)
         pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
         terms = ((self.terms[number], weight) for number, weight in pairs)
-        return tuple(MatchedWord(t.word, t.query_weight, weight, t.factor, t.telling) for t, weight in terms)
+        return tuple(replace(term, memory_weight=weight) for term, weight in terms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +67,8 @@ class Decision:
     match: Match
     now_ms: int
     parameters: RecallParameters
+    strong: Mask
+    """Relevant enough to come unasked."""
     eligible: Mask
     """Alive, and not held back by `hold_on`."""
     in_context: Mask
@@ -89,16 +105,16 @@ class Decision:
         return tuple(map(self._explained, rows))
 
     def _explained(self, row: int) -> Recalled:
-        memory, words, around = self.columns.memory(row), self.match.words_of(row), float(self.match.around[row])
-        age_ms = age_of(memory.time_ms, self.now_ms)
-        points = score_points(memory, self.parameters)
-        receipt = Receipt(words, decay(age_ms, self.parameters), age_ms, points, around)
-        return Recalled(memory, receipt, self.columns.kept_in(row))
+        memory, match, parameters = self.columns.memory(row), self.match, self.parameters
+        age_ms, points = age_of(memory.time_ms, self.now_ms), score_points(memory, parameters)
+        gained = float(match.around[row]), float(match.span[row])
+        receipt = Receipt(match.words_of(row), decay(age_ms, parameters), age_ms, points, *gained)
+        return Recalled(memory, receipt, self.columns.kept_in(row), weak=not self.strong[row])
 
     @property
     def needed(self) -> float:
         """The threshold: in the Node original for the relevance, else for the evidence."""
-        return max(self.parameters.threshold, match_needed(len(self.columns), self.parameters))
+        return max(self.parameters.threshold, match_needed(len(self.columns), self.query, self.parameters))
 
     def nearest(self) -> tuple[float, int | None, int]:
         """The most points that a memory shares with the query, its row (the newest of equal ones; None if no memory
@@ -128,17 +144,18 @@ def decide(
         columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
     )
     eligible = columns.alive & ~(in_context | too_young)
+    query = corrected(query, columns, parameters)
     match = matched(columns, query, parameters)
-    evidence = match.points + match.around
+    shared = match.points + match.around + match.span
     score = np.minimum(columns.scores, parameters.score_ceiling) if parameters.must_share else columns.scores
-    relevance: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0) + evidence + score
+    relevance: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0) + shared + score
 
-    may_come = eligible & (relevance >= parameters.threshold) & (evidence >= match_needed(len(columns), parameters))
+    strong = (relevance >= parameters.threshold) & (match.evidence >= match_needed(len(columns), query, parameters))
     if parameters.must_share:
-        may_come &= match.shares
-    places = parameters.top_count + parameters.next_count
-    ranked = _ranked(np.flatnonzero(may_come), relevance, columns)
-    chosen, passed_over = _spaced(ranked, times, places, parameters)
+        strong &= match.shares
+    may_come = match.points + match.span > 0.0 if parameters.weak_too and parameters.must_share else strong
+    ranked = _ranked(np.flatnonzero(eligible & may_come), relevance, columns)
+    chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
 
     weights = _flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
@@ -147,13 +164,15 @@ def decide(
         weights[chosen] = 0.0
         for row in chosen:
             weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
-    drawn = _drawn(weights, columns, rng, parameters)
+    answered = query.question and parameters.more_count and chosen
+    drawn = [] if answered else _drawn(weights, columns, rng, parameters)
     return Decision(
         columns=columns,
         query=query,
         match=match,
         now_ms=now_ms,
         parameters=parameters,
+        strong=strong,
         eligible=eligible,
         in_context=in_context & columns.alive,
         relevance=relevance,
@@ -171,23 +190,34 @@ def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Mat
     holders = np.bincount(found.terms, minlength=len(sought)).tolist()
     memories = len(columns)
     terms = [
-        MatchedWord(
-            text,
-            one.weight,
-            0.0,
-            one.factor * (rarity(count, memories) if parameters.rarity and count else 1.0),
-            one.telling,
-        )
+        MatchedWord(text, one.weight, 0.0, factor_of(one, count, memories, parameters), one.telling, one.last)
         for (text, one), count in zip(sought, holders, strict=True)
     ]
     points = np.array([term.query_weight for term in terms])[found.terms] if terms else np.zeros(0)
     points += found.weights
     points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
     rows = len(columns.times)
-    total = np.bincount(found.rows, points, rows).astype(np.float64, copy=False)
+    total = _of_rows(found.rows, points, rows)
+    last = np.array([term.last for term in terms], np.bool_)[found.terms]
+    only = Occurrences(found.terms[last], found.rows[last], found.weights[last])
+    of_last = total if last.all() else _of_rows(only.rows, points[last], rows)
+    around = _from_episodes(columns, only, points[last], of_last, parameters)
+    span = np.zeros(rows)
+    for begin, end in widened(query, parameters):
+        span[(columns.times >= begin) & (columns.times < end)] = parameters.span_points
     shares = np.zeros(rows, np.bool_)
-    shares[found.rows[np.array([term.telling for term in terms], np.bool_)[found.terms]]] = True
-    return Match(terms, found, total, _from_episodes(columns, found, points, total, parameters), shares)
+    if query.question or not parameters.must_share:
+        shares[only.rows] = True
+        shares |= span > 0.0
+        return Match(terms, found, total, around, span, total + around + span, shares)
+    telling = np.array([term.telling for term in terms], np.bool_)[found.terms]
+    shares[found.rows[telling]] = True
+    return Match(terms, found, total, around, span, _of_rows(found.rows[telling], points[telling], rows), shares)
+
+
+def _of_rows(rows: Integers, points: Floats, count: int) -> Floats:
+    """The sum of the points of each of so many rows."""
+    return np.bincount(rows, points, count).astype(np.float64, copy=False)
 
 
 def _from_episodes(

@@ -28,14 +28,33 @@ class RecallParameters:
     least_match: float = 0.0
     """Points that a memory must share with the query among 300 memories, at any age and score: `relevance.match_needed`
     computes it for fewer and more memories."""
+    question_match: float = 1.0
+    """The share of `least_match` that is enough where the last message is a question: who asks wants an answer."""
+    statement_match: float = 1.0
+    """The share of `least_match` that the words of a statement need. Only those count that say something."""
     must_share: bool = False
-    """Whether a memory must share a word of the last message that is not a function word to come as top or next, and
-    only `score_ceiling` points of its score count."""
+    """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
+    a function word, and only `score_ceiling` points of its score count."""
+    weak_too: bool = False
+    """Whether what shares any word comes, marked as weak where it would not come unasked: a search that somebody asked
+    for gives the best there is. Callers set it."""
     rarity: bool = False
     """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
     fully."""
+    few_holders: int = 0
+    """A single Chinese character that is a word of the last message (我家猫叫什么) counts as a whole word if at most so
+    many memories hold it."""
+    typo_factor: float = 0.0
+    """Factor on an English word that stands for one of the query that no memory has: one letter away."""
+    span_points: float = 0.0
+    """Points of a memory within a stretch of time that the last message names: 7月份, last week."""
+    span_before_ms: int = DAY_MS
+    """A memory so long before the stretch counts as within: what is planned."""
+    span_after_ms: int = 4 * DAY_MS
+    """A memory so long after the stretch counts as within: what is told later."""
     neighbour_share: float = 0.0
-    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode."""
+    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode; only
+    words of the last message count."""
     episode_share: float = 0.0
     """It also gains this share of what the rest of its episode shares with the query."""
     episode_pause_ms: int = 60 * MINUTE_MS
@@ -45,6 +64,8 @@ class RecallParameters:
     """Memories of the first tier (the Node original)."""
     next_count: int = 1
     """Memories of the second tier (the Node original)."""
+    more_count: int = 0
+    """Further memories of the second tier after a question; memories come by chance then only if nothing matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
     top_reinforcement: float = 5.0
@@ -70,16 +91,26 @@ class RecallParameters:
     flashback_horizon_ms: int = 365 * DAY_MS
     """Age at which recency stops counting in the draw."""
 
+    def places(self, *, question: bool) -> int:
+        """Memories that come as top and next at most."""
+        return self.top_count + self.next_count + (self.more_count if question else 0)
+
 
 USUAL = RecallParameters(
     decay_ceiling=5.0,
     threshold=-inf,
     least_match=33.0,
+    question_match=0.65,
+    statement_match=0.8,
     must_share=True,
     rarity=True,
+    few_holders=2,
+    typo_factor=0.7,
+    span_points=15.0,
     neighbour_share=0.25,
     episode_share=0.25,
-    same_moment=2,
+    more_count=2,
+    same_moment=3,
     score_ceiling=10.0,
     flashback_score_full=10.0,
 )

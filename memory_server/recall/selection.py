@@ -41,6 +41,8 @@ class Recalled:
     memory: ShortTermMemory
     receipt: Receipt
     kept_in: str | None = None
+    weak: bool = False
+    """Whether it shares too little to come unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,12 @@ class Recall:
     query: Query = field(default_factory=Query)
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
-        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks 0."""
+        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
+        ones 0."""
         for tier, points in ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement)):
             for recalled in tier:
-                yield recalled, points
+                if not recalled.weak:
+                    yield recalled, points
 
 
 def reinforcements(
@@ -104,24 +108,27 @@ def select(
     eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
     in_context = holds.count("in_context")
     ranked = sorted(
-        (memory for memory in eligible if may_come(of_id[memory.id], len(everything), parameters)),
+        (memory for memory in eligible if may_come(of_id[memory.id], query, len(everything), parameters)),
         key=lambda memory: (-of_id[memory.id].relevance, -memory.time_ms, memory.id),
     )
 
     chosen: list[ShortTermMemory] = []
     adjacent = 0
     for memory in ranked:
-        if len(chosen) == parameters.top_count + parameters.next_count:
+        if len(chosen) == parameters.places(question=query.question):
             break
         near = sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
         if near < parameters.same_moment:
             chosen.append(memory)
         else:
             adjacent += 1
-    drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters)
+    answered = query.question and parameters.more_count and chosen
+    drawn = [] if answered else _flashbacks(eligible, chosen, now_ms, rng, parameters)
 
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
-        return tuple(Recalled(memory, of_id[memory.id]) for memory in tier)
+        made = ((memory, of_id[memory.id]) for memory in tier)
+        size = len(everything)
+        return tuple(Recalled(m, r, weak=not comes_unasked(r, query, size, parameters)) for m, r in made)
 
     return Recall(
         top=explained(chosen[: parameters.top_count]),
@@ -140,12 +147,19 @@ def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallPar
     return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
 
 
-def may_come(receipt: Receipt, memories: int, parameters: RecallParameters) -> bool:
+def may_come(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
     """Whether one of so many memories is relevant enough to come as top or next."""
+    if parameters.weak_too and parameters.must_share:
+        return receipt.match + receipt.span > 0.0
+    return comes_unasked(receipt, query, memories, parameters)
+
+
+def comes_unasked(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
+    """The same where nobody asked for memories."""
     return (
         receipt.relevance >= parameters.threshold
-        and receipt.match + receipt.around >= match_needed(memories, parameters)
-        and (receipt.shares or not parameters.must_share)
+        and receipt.evidence(query, parameters) >= match_needed(memories, query, parameters)
+        and (not parameters.must_share or receipt.shares(query))
     )
 
 

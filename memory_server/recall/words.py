@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from itertools import chain
 
 from memory_server.core.model import Message, ShortTermMemory, said_in
+from memory_server.core.times import local, milliseconds
 from nlp import (
     ROLE_WEIGHTS,
     Emphasis,
@@ -26,6 +27,8 @@ from nlp import (
     words_in,
 )
 from nlp.keywords import role_weight_of
+from nlp.questions import is_question
+from nlp.time_spans import time_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,13 @@ class Query:
 
     words: Mapping[str, Sought] = field(default_factory=dict)
     grams: Mapping[str, Sought] = field(default_factory=dict)
+    question: bool = False
+    """Whether the last message asks something."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """The stretches of time that the last message names: from the first millisecond since 1970 to the first after."""
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.grams)
+        return bool(self.words or self.grams or self.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +131,24 @@ class Wording:
             role_weights=role_weights,
             names=_names_of(messages, names),
         )
-        grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights) if self.grams else {}
-        return Query(words, grams)
+        grams = (
+            sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
+        )
+        last = messages[-1].content if messages else ""
+        return Query(words, grams, is_question(last), self._spans(last, now_ms) if self.enrichment.dates else ())
+
+    def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
+        """The stretches of time that a text of `now_ms` names, in milliseconds since 1970."""
+        try:
+            spans = time_spans(text, local(now_ms, self.zone).date())
+            return tuple((self._begin(span.first), self._begin(span.last + timedelta(days=1))) for span in spans)
+        except (OverflowError, OSError, ValueError):
+            return ()  # beyond the range of dates
+
+    def _begin(self, day: date) -> int:
+        """When `day` begins."""
+        begin = datetime.combine(day, time(), self.zone)
+        return milliseconds(begin.astimezone(UTC))
 
     def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
         """The texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such text."""
