@@ -1,17 +1,19 @@
 """Stretches of time that a text names: 7月份, 上个月, 3月中旬, 最近, last week, "in July", 21.01.2024. Pure.
 
-`date_words.py` makes words of single days. A month or a week is no word of what was said in it, but its days are known
-from the times of the messages. A month without a year is that of this year, if it has begun, and that of the last one.
+`date_words.py` makes words of single days, which a memory holds if it names the day or was said on it. Here a day is a
+stretch too, because people tell of it later; a month or a week is not a word of what was said in it. A month or day
+without a year is that of this year, if it has begun, and that of the last one.
 """
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Iterator
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import MAXYEAR, date, timedelta
 from typing import Final, NamedTuple
 
+from nlp.date_words import date_spans
 from nlp.once import Once
 
 RECENT_DAYS: Final = 14
@@ -59,7 +61,9 @@ _SPANS: Final = Once(
         re.VERBOSE | re.IGNORECASE,
     )
 )
-_SURE: Final = re.compile(r"(?:\b(?:in|of|since|during|last|this|early|mid|late|until|by|from|and|to)[ -]|[,(]\s?)$", re.I)
+_SURE: Final = re.compile(
+    r"(?:\b(?:in|of|since|during|last|this|early|mid|late|until|by|from|and|to)[ -]|[,(]\s?)$", re.IGNORECASE
+)
 """Before `may` and `march`, and before any month in small letters: what stands before months."""
 _A_DAY: Final = re.compile(r"\d(?:st|nd|rd|th)?(?: of)? $", re.I)
 
@@ -67,12 +71,22 @@ _A_DAY: Final = re.compile(r"\d(?:st|nd|rd|th)?(?: of)? $", re.I)
 def time_spans(text: str, today: date) -> list[TimeSpan]:
     """The stretches of time that `text`, written on `today`, names, in order. About 0.1 ms per 1,000 characters."""
     found: list[TimeSpan] = []
+    for day in dict.fromkeys(span.word for span in date_spans(text, today)):
+        month, number = map(int, day.removesuffix("日").split("月"))
+        found += _days(month, number, (today.year, today.year - 1), today)
     for match in _SPANS().finditer(text):
         try:
             found += (span for span in _read(match, text, today) if span.first <= today)
         except (ValueError, OverflowError):
-            continue  # the 31st of February, or beyond the range of dates
+            continue  # beyond the range of dates
     return found
+
+
+def _days(month: int, day: int, years: Iterable[int], today: date) -> Iterator[TimeSpan]:
+    for year in years:
+        if 1 <= year <= MAXYEAR and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]:
+            if (one := date(year, month, day)) <= today:
+                yield TimeSpan(one, one)
 
 
 def _read(found: re.Match[str], text: str, today: date) -> Iterator[TimeSpan]:
@@ -103,7 +117,7 @@ def _read(found: re.Match[str], text: str, today: date) -> Iterator[TimeSpan]:
     elif "dotted" in named:
         day, month = int(named["day_number"]), int(named["month_number"])
         years = [int(named["dotted_year"])] if "dotted_year" in named else [today.year, today.year - 1]
-        yield from (TimeSpan(date(year, month, day), date(year, month, day)) for year in years)
+        yield from _days(month, day, years, today)
     elif "english_month" in named:
         before, name = text[: found.start("month_name")], found["month_name"]
         doubtful = name[0].islower() or named["month_name"] in ("may", "march")

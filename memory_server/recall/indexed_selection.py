@@ -6,8 +6,9 @@ sums. `decide` keeps everything that it computed, so that `explanation.py` gives
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 
 import numpy as np
@@ -20,6 +21,7 @@ from memory_server.recall.relevance import (
     Receipt,
     age_of,
     corrected,
+    cue_points,
     decay,
     factor_of,
     match_needed,
@@ -74,6 +76,9 @@ class Decision:
     in_context: Mask
     """Held back because the asking session still has it in its context."""
     relevance: Floats
+    """With the `cue_points` of the rows that can come forward by them."""
+    cues: Mapping[int, float]
+    """These points, where there are any."""
     chosen: list[int]
     """Rows that came as top and next, most relevant first."""
     passed_over: dict[int, int]
@@ -107,7 +112,7 @@ class Decision:
     def _explained(self, row: int) -> Recalled:
         memory, match, parameters = self.columns.memory(row), self.match, self.parameters
         age_ms, points = age_of(memory.time_ms, self.now_ms), score_points(memory, parameters)
-        gained = float(match.around[row]), float(match.span[row])
+        gained = float(match.around[row]), float(match.span[row]), self.cues.get(row, 0.0)
         receipt = Receipt(match.words_of(row), decay(age_ms, parameters), age_ms, points, *gained)
         return Recalled(memory, receipt, self.columns.kept_in(row), weak=not self.strong[row])
 
@@ -154,7 +159,12 @@ def decide(
     if parameters.must_share:
         strong &= match.shares
     may_come = match.points + match.span > 0.0 if parameters.weak_too and parameters.must_share else strong
-    ranked = _ranked(np.flatnonzero(eligible & may_come), relevance, columns)
+    candidates = np.flatnonzero(eligible & may_come)
+    first = islice(_ranked(candidates, relevance, columns), parameters.reordered if query.cue else 0)
+    cues = {row: gained for row in first if (gained := cue_points(columns.memory(row), query, parameters))}
+    for row, gained in cues.items():
+        relevance[row] += gained
+    ranked = _ranked(candidates, relevance, columns)
     chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
 
     weights = _flashback_weights(ages, columns.scores, parameters)
@@ -176,6 +186,7 @@ def decide(
         eligible=eligible,
         in_context=in_context & columns.alive,
         relevance=relevance,
+        cues=cues,
         chosen=chosen,
         passed_over=passed_over,
         weights=weights,

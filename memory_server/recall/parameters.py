@@ -52,6 +52,11 @@ class RecallParameters:
     """A memory so long before the stretch counts as within: what is planned."""
     span_after_ms: int = 4 * DAY_MS
     """A memory so long after the stretch counts as within: what is told later."""
+    cue_points: float = 0.0
+    """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`. Only
+    among the first `reordered` ones, and they do not count for the threshold."""
+    reordered: int = 64
+    """Memories that `cue_points` can bring forward."""
     neighbour_share: float = 0.0
     """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode; only
     words of the last message count."""
@@ -106,7 +111,8 @@ USUAL = RecallParameters(
     rarity=True,
     few_holders=2,
     typo_factor=0.7,
-    span_points=15.0,
+    span_points=20.0,
+    cue_points=7.5,
     neighbour_share=0.25,
     episode_share=0.25,
     more_count=2,

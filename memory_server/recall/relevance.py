@@ -53,8 +53,9 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match + around + span − decay + score`. `around`: the points that it gains
-    from its episode; `span`: those for lying within the time that the query names."""
+    """Why a memory has the relevance it has: `match + around + span + cue − decay + score`. `around`: the points that it
+    gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for holding the
+    kind of answer that it asks for."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
@@ -62,6 +63,7 @@ class Receipt:
     score: float
     around: float = 0.0
     span: float = 0.0
+    cue: float = 0.0
 
     def shares(self, query: Query) -> bool:
         """Whether something of the last message is shared: after a statement, a word that is not a function word."""
@@ -82,7 +84,7 @@ class Receipt:
 
     @property
     def relevance(self) -> float:
-        return self.match + self.around + self.span - self.decay + self.score
+        return self.match + self.around + self.span + self.cue - self.decay + self.score
 
     def line(self) -> str:
         """One short line for people: the heaviest shared words with both weights, decay with age, score."""
@@ -92,8 +94,9 @@ class Receipt:
             words += f" and {len(heaviest) - 3} more"
         around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
         span = f"; +{self.span:.1f} for its time" if self.span else ""
+        cue = f"; +{self.cue:.1f} for what is asked" if self.cue else ""
         return (
-            f"{words or 'no shared word'}{around}{span}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
+            f"{words or 'no shared word'}{around}{span}{cue}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
         )
 
 
@@ -167,6 +170,14 @@ def factor_of(sought: Sought, holders: int, memories: int, parameters: RecallPar
 def widened(query: Query, parameters: RecallParameters) -> list[tuple[int, int]]:
     """The stretches of time that the query names, with what was planned before and told after."""
     return [(begin - parameters.span_before_ms, end + parameters.span_after_ms) for begin, end in query.spans]
+
+
+def cue_points(memory: ShortTermMemory, query: Query, parameters: RecallParameters) -> float:
+    """The points of a memory for holding the kind of answer that the query asks for."""
+    if not parameters.cue_points or query.cue is None:
+        return 0.0
+    texts = [message.content for message in memory.messages] or [memory.text]
+    return parameters.cue_points if any(map(query.cue.held.search, texts)) else 0.0
 
 
 class Vocabulary:

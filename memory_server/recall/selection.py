@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from memory_server.core.changes import ForgetReason, Forgotten, Reinforced
 from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
 from memory_server.recall.parameters import Parameters, RecallParameters
-from memory_server.recall.relevance import Receipt, age_of, decay, match_needed, receipts
+from memory_server.recall.relevance import Receipt, age_of, cue_points, decay, match_needed, receipts
 from memory_server.recall.words import Query, Wording
 from nlp.stems import says_little
 from sandbox import Failed, Fired, Verdict
@@ -107,10 +107,18 @@ def select(
     holds = list(map(hold, everything))
     eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
     in_context = holds.count("in_context")
+
+    def in_order(memory: ShortTermMemory) -> tuple[float, int, str]:
+        return -of_id[memory.id].relevance, -memory.time_ms, memory.id
+
     ranked = sorted(
         (memory for memory in eligible if may_come(of_id[memory.id], query, len(everything), parameters)),
-        key=lambda memory: (-of_id[memory.id].relevance, -memory.time_ms, memory.id),
+        key=in_order,
     )
+    first = ranked[: parameters.reordered]
+    for memory in first:
+        of_id[memory.id] = replace(of_id[memory.id], cue=cue_points(memory, query, parameters))
+    ranked = [*sorted(first, key=in_order), *ranked[len(first) :]]
 
     chosen: list[ShortTermMemory] = []
     adjacent = 0

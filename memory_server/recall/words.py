@@ -26,6 +26,7 @@ from nlp import (
     sought_words,
     words_in,
 )
+from nlp.cues import Cue, cue_of
 from nlp.keywords import role_weight_of
 from nlp.questions import is_question
 from nlp.time_spans import time_spans
@@ -41,6 +42,8 @@ class Query:
     """Whether the last message asks something."""
     spans: tuple[tuple[int, int], ...] = ()
     """The stretches of time that the last message names: from the first millisecond since 1970 to the first after."""
+    cue: Cue | None = None
+    """The kind of answer that the last message asks for."""
 
     def __bool__(self) -> bool:
         return bool(self.words or self.grams or self.spans)
@@ -135,7 +138,8 @@ class Wording:
             sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
         )
         last = messages[-1].content if messages else ""
-        return Query(words, grams, is_question(last), self._spans(last, now_ms) if self.enrichment.dates else ())
+        question, spans = is_question(last), self._spans(last, now_ms) if self.enrichment.dates else ()
+        return Query(words, grams, question, spans, cue_of(last) if question else None)
 
     def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
         """The stretches of time that a text of `now_ms` names, in milliseconds since 1970."""
