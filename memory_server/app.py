@@ -450,7 +450,11 @@ def parameters(settings: Settings) -> Parameters:
     # What the Node original does not have stays off.
     advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if getattr(usual, n)}
     factors = words.model_dump(include={"function_words", "relative_days", "pairs"})
-    emphasis = Emphasis() if node else Emphasis(earlier=words.earlier_messages, before_question=words.before_question, **factors)
+    emphasis = (
+        Emphasis()
+        if node
+        else Emphasis(earlier=words.earlier_messages, before_question=words.before_question, **factors)
+    )
     return Parameters(
         recall=replace(usual, **constants, **advanced),
         retention=replace(retention, most_at_once=short.forget_at_most),

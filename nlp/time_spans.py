@@ -84,9 +84,9 @@ def time_spans(text: str, today: date) -> list[TimeSpan]:
 
 def _days(month: int, day: int, years: Iterable[int], today: date) -> Iterator[TimeSpan]:
     for year in years:
-        if 1 <= year <= MAXYEAR and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]:
-            if (one := date(year, month, day)) <= today:
-                yield TimeSpan(one, one)
+        known = 1 <= year <= MAXYEAR and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
+        if known and (one := date(year, month, day)) <= today:
+            yield TimeSpan(one, one)
 
 
 def _read(found: re.Match[str], text: str, today: date) -> Iterator[TimeSpan]:

@@ -17,6 +17,7 @@ from memory_server.core.changes import Change
 from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, Message, Session, ShortTermMemory
 from memory_server.managers.services import ALL, OWN, Services
+from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.recalled_block import as_said
 from memory_server.recall.selection import HeldBack, Recall, reinforcements
 from memory_server.recall.words import Query
@@ -76,15 +77,18 @@ class ShortTermSearch:
         reinforce: bool = True,
         session: Session | None = None,
         names: Iterable[str] = (),
+        weak_too: bool = False,
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
+        `weak_too`: somebody asked for memories, so those come too that share too little to come unasked, marked as
+        weak; they are not reinforced.
         `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
         the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
         cut; the names of the speakers are not cut either. Raises InvalidInput: there is no message, or no such
         scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
-        found = await self._searched(query, scope, session)
+        found = await self._searched(query, scope, session, weak_too=weak_too)
         if not (reinforce and self._services.writable):
             return found
         changes, unreinforced = await self._reinforce(found.recall, by)
@@ -161,15 +165,18 @@ class ShortTermSearch:
         others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
         return (own, *others) if is_member else tuple(others)
 
-    async def _searched(self, query: Query, scope: str | None, session: Session | None) -> Found:
+    async def _searched(
+        self, query: Query, scope: str | None, session: Session | None, *, weak_too: bool = False
+    ) -> Found:
         """What the words of `query` bring to mind in `session`; None: the session of the services."""
         ids = await self.conversations_of(scope)
         if self._services.brief and ids == (self.conversation_id,):
-            return self._plainly(await self._services.store.read(self.conversation_id), query, session)
+            state = await self._services.store.read(self.conversation_id)
+            return self._plainly(state, query, session, weak_too=weak_too)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
-        decision = self._decided(states, query, session)
+        decision = self._decided(states, query, session, weak_too=weak_too)
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
         return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(forms))
@@ -217,7 +224,12 @@ class ShortTermSearch:
                     index.follow(change)
                 state.follower = index
 
-    def _decided(self, states: Sequence[ConversationState], query: Query, session: Session | None) -> Decision:
+    def _parameters(self, *, weak_too: bool) -> RecallParameters:
+        return replace(self._services.parameters.recall, weak_too=weak_too)
+
+    def _decided(
+        self, states: Sequence[ConversationState], query: Query, session: Session | None, *, weak_too: bool = False
+    ) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.recall.index import Searched, index_of
         from memory_server.recall.indexed_selection import decide
@@ -230,11 +242,11 @@ class ShortTermSearch:
                 conversation_id=self.conversation_id,
                 now_ms=around.clock(),
                 rng=Random(around.rng.getrandbits(64)),
-                parameters=around.parameters.recall,
+                parameters=self._parameters(weak_too=weak_too),
                 session=session or around.session,
             )
 
-    def _plainly(self, state: ConversationState, query: Query, session: Session | None) -> Found:
+    def _plainly(self, state: ConversationState, query: Query, session: Session | None, *, weak_too: bool) -> Found:
         """The same without an index, for a process that asks once."""
         from memory_server.recall.selection import select
 
@@ -245,7 +257,7 @@ class ShortTermSearch:
             conversation_id=self.conversation_id,
             now_ms=around.clock(),
             rng=Random(around.rng.getrandbits(64)),
-            parameters=around.parameters.recall,
+            parameters=self._parameters(weak_too=weak_too),
             session=session or around.session,
             wording=self._wording,
         )

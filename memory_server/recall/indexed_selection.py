@@ -13,7 +13,7 @@ from random import Random
 
 import numpy as np
 
-from memory_server.core.model import Session
+from memory_server.core.model import Session, ShortTermMemory
 from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import (
@@ -28,7 +28,7 @@ from memory_server.recall.relevance import (
     score_points,
     widened,
 )
-from memory_server.recall.selection import HeldBack, Recall, Recalled, holds_on
+from memory_server.recall.selection import HeldBack, Recall, Recalled, asks, holds_on
 from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
@@ -104,7 +104,23 @@ class Decision:
             ),
             searched=len(self.columns),
             query=self.query,
+            answers=self._answers(),
         )
+
+    def _answers(self) -> dict[str, ShortTermMemory]:
+        """The memories that were said next after the chosen ones that end with a question, by the ids of these."""
+        asking = [row for row in self.chosen if asks(self.columns.memory(row))] if self.parameters.answers else []
+        if not asking:
+            return {}
+        rows, _, together, _ = self.columns.timeline(self.parameters.episode_pause_ms)
+        found: dict[str, ShortTermMemory] = {}
+        for row in asking:
+            place = row if rows is None else int(np.flatnonzero(rows == row)[0])
+            if place < len(together) and together[place]:
+                following = place + 1 if rows is None else int(rows[place + 1])
+                if self.eligible[following] and following not in (*self.chosen, *self.drawn):
+                    found[self.columns.name_of(row)[0]] = self.columns.memory(following)
+        return found
 
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
         return tuple(map(self._explained, rows))

@@ -53,13 +53,13 @@ class RecallParameters:
     span_after_ms: int = 4 * DAY_MS
     """A memory so long after the stretch counts as within: what is told later."""
     cue_points: float = 0.0
-    """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`. Only
-    among the first `reordered` ones, and they do not count for the threshold."""
+    """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`;
+    only for the first `reordered` ones. They do not count for the threshold."""
     reordered: int = 64
     """Memories that `cue_points` can bring forward."""
     neighbour_share: float = 0.0
-    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode; only
-    words of the last message count."""
+    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode.
+    Only words of the last message count."""
     episode_share: float = 0.0
     """It also gains this share of what the rest of its episode shares with the query."""
     episode_pause_ms: int = 60 * MINUTE_MS
@@ -69,6 +69,8 @@ class RecallParameters:
     """Memories of the first tier (the Node original)."""
     next_count: int = 1
     """Memories of the second tier (the Node original)."""
+    answers: bool = False
+    """Whether a memory that ends with a question is shown with the next one of its episode, where there is room."""
     more_count: int = 0
     """Further memories of the second tier after a question; memories come by chance then only if nothing matched."""
     flashback_count: int = 2
@@ -106,7 +108,7 @@ USUAL = RecallParameters(
     threshold=-inf,
     least_match=33.0,
     question_match=0.65,
-    statement_match=0.8,
+    statement_match=0.9,
     must_share=True,
     rarity=True,
     few_holders=2,
@@ -115,6 +117,7 @@ USUAL = RecallParameters(
     cue_points=7.5,
     neighbour_share=0.25,
     episode_share=0.25,
+    answers=True,
     more_count=2,
     same_moment=3,
     score_ceiling=10.0,

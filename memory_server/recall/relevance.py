@@ -53,9 +53,9 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match + around + span + cue − decay + score`. `around`: the points that it
-    gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for holding the
-    kind of answer that it asks for."""
+    """Why a memory has the relevance it has: `match + around + span + cue − decay + score`. `around`: the points that
+    it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for holding
+    the kind of answer that it asks for."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
@@ -95,9 +95,8 @@ class Receipt:
         around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
         span = f"; +{self.span:.1f} for its time" if self.span else ""
         cue = f"; +{self.cue:.1f} for what is asked" if self.cue else ""
-        return (
-            f"{words or 'no shared word'}{around}{span}{cue}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
-        )
+        points = f"{around}{span}{cue}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
+        return f"{words or 'no shared word'}{points}"
 
 
 def age_of(time_ms: int, now_ms: int) -> int:
@@ -117,11 +116,14 @@ def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float
 
 
 def match_needed(memories: int, query: Query, parameters: RecallParameters) -> float:
-    """The points that a memory must share with the query, among `memories` memories: it grows with the greatest
-    possible idf, because among more memories one shares more by chance. Below 12 memories it stays the same: otherwise
-    a single common word would be enough."""
-    of_form = parameters.question_match if query.question else parameters.statement_match
-    return of_form * parameters.least_match * _idf(1, max(memories, _FEWEST)) / _idf(1, _USUAL_NUMBER)
+    """The points that a memory must share with the query, among `memories` memories. After a statement it grows with
+    the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
+    beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
+    common word would be enough."""
+    of_form, most = parameters.statement_match, memories
+    if query.question:
+        of_form, most = parameters.question_match, min(memories, _USUAL_NUMBER)
+    return of_form * parameters.least_match * _idf(1, max(most, _FEWEST)) / _idf(1, _USUAL_NUMBER)
 
 
 def rarity(holders: int, memories: int) -> float:
@@ -152,7 +154,9 @@ def receipts(
     ages = [age_of(memory.time_ms, now_ms) for memory in memories]
     gains = _around(memories, matched, parameters)
     spans = [
-        parameters.span_points if any(begin <= memory.time_ms < end for begin, end in widened(query, parameters)) else 0.0
+        parameters.span_points
+        if any(begin <= memory.time_ms < end for begin, end in widened(query, parameters))
+        else 0.0
         for memory in memories
     ]
     return [

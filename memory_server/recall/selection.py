@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import nsmallest
+from itertools import pairwise
 from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from memory_server.core.changes import ForgetReason, Forgotten, Reinforced
 from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
 from memory_server.recall.parameters import Parameters, RecallParameters
+from memory_server.recall.passages import ends_asking
 from memory_server.recall.relevance import Receipt, age_of, cue_points, decay, match_needed, receipts
 from memory_server.recall.words import Query, Wording
 from nlp.stems import says_little
@@ -65,6 +67,8 @@ class Recall:
     held_back: HeldBack
     searched: int
     query: Query = field(default_factory=Query)
+    answers: Mapping[str, ShortTermMemory] = field(default_factory=dict)
+    """For top and next memories that end with a question, by id: the memory that was said next."""
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
         """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
@@ -132,6 +136,10 @@ def select(
             adjacent += 1
     answered = query.question and parameters.more_count and chosen
     drawn = [] if answered else _flashbacks(eligible, chosen, now_ms, rng, parameters)
+    in_time = sorted(everything, key=attrgetter("time_ms", "id")) if parameters.answers else []
+    after = {memory.id: following for memory, following in pairwise(in_time)}
+    came = {memory.id for memory in (*chosen, *drawn)}
+    free = {memory.id for memory in eligible} - came
 
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
         made = ((memory, of_id[memory.id]) for memory in tier)
@@ -145,7 +153,20 @@ def select(
         held_back=HeldBack(len(everything) - len(eligible) - in_context, adjacent, in_context),
         searched=len(everything),
         query=query,
+        answers={
+            memory.id: said
+            for memory in chosen
+            if asks(memory)
+            and (said := after.get(memory.id)) is not None
+            and said.id in free
+            and said.time_ms - memory.time_ms <= parameters.episode_pause_ms
+        },
     )
+
+
+def asks(memory: ShortTermMemory) -> bool:
+    """Whether it ends with a question."""
+    return ends_asking(memory.messages[-1].content if memory.messages else memory.text)
 
 
 def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:

@@ -5,6 +5,7 @@ Memories and queries must become words in the same way, so both are here. `nlp` 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,15 @@ from nlp import (
 from nlp.cues import Cue, cue_of
 from nlp.keywords import role_weight_of
 from nlp.questions import is_question
+from nlp.stems import stem
 from nlp.time_spans import time_spans
+
+
+_LOOKED_AT_CHARS = 20_000
+"""Characters of a memory in which the spelling of its words is looked for: 5 ms."""
+_WORD = re.compile(r"[^\W\d_]+")
+_DAY = re.compile("(\\d{1,2})月(\\d{1,2})日")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Query:
     words: Mapping[str, Sought] = field(default_factory=dict)
     grams: Mapping[str, Sought] = field(default_factory=dict)
     question: bool = False
-    """Whether the last message asks something."""
+    """Whether the last message asks something, in words that say something: not `What do you think?`"""
     spans: tuple[tuple[int, int], ...] = ()
     """The stretches of time that the last message names: from the first millisecond since 1970 to the first after."""
     cue: Cue | None = None
@@ -134,11 +143,11 @@ class Wording:
             role_weights=role_weights,
             names=_names_of(messages, names),
         )
-        grams = (
-            sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
-        )
+        grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
         last = messages[-1].content if messages else ""
-        question, spans = is_question(last), self._spans(last, now_ms) if self.enrichment.dates else ()
+        spans = self._spans(last, now_ms) if self.enrichment.dates else ()
+        says = bool(spans) or any(sought.telling for sought in (*words.values(), *grams.values()))
+        question = says and is_question(last)
         return Query(words, grams, question, spans, cue_of(last) if question else None)
 
     def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
@@ -163,6 +172,22 @@ class Wording:
             for message in _said(memory)
             if not message.content.isascii() and (role_weight := role_weight_of(message.role, memory.role_weights))
         ]
+
+
+def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
+    """The heaviest words of a memory as people read them: as its text spells them, and days as its language does."""
+    text = memory.text[:_LOOKED_AT_CHARS]
+    spelt: dict[str, str] = {}
+    for word in _WORD.findall(text):
+        spelt.setdefault(stem(word.casefold()), word)
+    chinese = any("\u3400" <= char <= "\u9fff" for char in text)
+
+    def shown(word: str) -> str:
+        if (day := _DAY.fullmatch(word)) is None:
+            return word if word in text else spelt.get(word, word)
+        return word if chinese else f"{day[2]} {_MONTHS[int(day[1]) - 1]}"
+
+    return list(dict.fromkeys(map(shown, memory.words[:most])))
 
 
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:

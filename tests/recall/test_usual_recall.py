@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from random import Random
 
@@ -25,12 +26,13 @@ from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import USUAL, RecallParameters
 from memory_server.recall.relevance import match_needed, rarity, receipts
 from memory_server.recall.selection import Recall
-from memory_server.recall.words import Wording
+from memory_server.recall.words import Query, Wording
 from nlp import Emphasis, Enrichment
 
 WORDING = Wording(
-    enrichment=Enrichment(normal_forms=True, scripts=True, stems=True, long_texts=True),
-    emphasis=Emphasis(earlier=0.3, function_words=0.5, relative_days=0.3, pairs=0.3),
+    enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
+    emphasis=Emphasis(earlier=0.3, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
+    zone=UTC,
 )
 ALL = replace(USUAL, least_match=0.0, flashback_count=0)
 """Nothing is kept back for saying little."""
@@ -62,8 +64,12 @@ def same(found: Recall, plain: Recall) -> None:
         assert [item.memory.id for item in ours] == [item.memory.id for item in theirs]
         for one, other in zip(ours, theirs, strict=True):
             assert [word.word for word in one.receipt.matched] == [word.word for word in other.receipt.matched]
+            assert one.weak == other.weak
             assert one.receipt.relevance == pytest.approx(other.receipt.relevance, rel=1e-9, abs=1e-9)
     assert found.held_back == plain.held_back
+    assert {asking: said.id for asking, said in found.answers.items()} == {
+        asking: said.id for asking, said in plain.answers.items()
+    }
 
 
 def ids(recall: Recall) -> list[str]:
@@ -71,7 +77,8 @@ def ids(recall: Recall) -> list[str]:
 
 
 TEXTS = ["我的狗叫阿黄", "阿黄今天没吃饭", "去楼下的面馆吃面", "猫の名前は？", "피아노를 배워요", "哈哈哈哈", "a bike",
-         "the bikes", "what do we do", "阿黄很好。阿黄！", "", "\U0001f600 阿\ud800黄", "狗和猫和狗"]  # fmt: skip
+         "the bikes", "what do we do", "阿黄很好。阿黄！", "", "\U0001f600 阿\ud800黄", "狗和猫和狗",
+         "我家猫叫什么？", "6月阿黄病了吗", "When did the biekes rust last week?", "who has bikes? Ann", "多少只狗？3只", "yesterday, Hanna"]  # fmt: skip
 
 
 @given(
@@ -85,7 +92,14 @@ TEXTS = ["我的狗叫阿黄", "阿黄今天没吃饭", "去楼下的面馆吃�
         max_size=12,
     ),
     st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
-    st.sampled_from([USUAL, ALL, replace(ALL, rarity=False, episode_share=0.0)]),
+    st.sampled_from(
+        [
+            USUAL,
+            ALL,
+            replace(ALL, rarity=False, episode_share=0.0),
+            replace(USUAL, weak_too=True, reordered=1),
+        ]
+    ),
 )
 def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
     facts: list[tuple[list[str], int, float, bool]], question: list[str], parameters: RecallParameters
@@ -196,10 +210,10 @@ def test_a_score_counts_no_more_than_its_ceiling() -> None:
     assert scores == {"loved": 10.0, "new": 0.0}
 
 
-def test_two_of_the_same_ten_minutes_may_come_and_no_third() -> None:
-    memories = [said(f"m{n}", f"Heron leaks number{n}", age=DAY + n * MINUTE) for n in range(3)]
-    found = asked(memories, "Heron leaks")
-    assert len(ids(found)) == 2
+def test_three_of_the_same_ten_minutes_may_come_and_no_fourth() -> None:
+    memories = [said(f"m{n}", f"Heron leaks number{n}", age=DAY + n * MINUTE) for n in range(4)]
+    found = asked(memories, "Why does the Heron leak?")
+    assert len(ids(found)) == 3
     assert found.held_back.adjacent == 1
 
 
@@ -215,12 +229,19 @@ def test_small_talk_brings_nothing(talk: str) -> None:
     assert ids(asked(memories, talk)) == []
 
 
-def test_the_bound_grows_with_the_number_of_memories() -> None:
-    bounds = [match_needed(count, USUAL) for count in (0, 12, 300, 3_000, 100_000)]
-    assert bounds[0] == bounds[1]
-    assert bounds == sorted(bounds)
-    assert bounds[2] == pytest.approx(USUAL.least_match)
-    assert match_needed(10, RecallParameters()) == 0.0
+@pytest.mark.parametrize(
+    ("question", "grows_beyond"), [(False, (0, 12, 300, 3_000, 100_000)), (True, (0, 12, 300, 300, 300))]
+)
+def test_the_bound_grows_with_the_number_of_memories_after_a_question_up_to_300(
+    question: bool, grows_beyond: tuple[int, ...]
+) -> None:
+    query = Query(question=question)
+    bounds = [match_needed(count, query, USUAL) for count in (0, 12, 300, 3_000, 100_000)]
+    assert bounds == [match_needed(count, query, USUAL) for count in grows_beyond] == sorted(bounds)
+    assert bounds[0] == bounds[1] < bounds[2]
+    share = USUAL.question_match if question else USUAL.statement_match
+    assert bounds[2] == pytest.approx(share * USUAL.least_match)
+    assert match_needed(10, query, RecallParameters()) == 0.0
 
 
 @pytest.mark.anyio
