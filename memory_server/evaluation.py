@@ -230,8 +230,7 @@ _FAR = 4
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`rank`: the place of the first right memory, from 1; None if it did not come. `spoke`: whether anything came that
-    would come unasked."""
+    """`rank`: the place of the first right memory, from 1; None if it did not come. `spoke`: whether anything came."""
 
     question: Question
     rank: int | None
@@ -242,9 +241,7 @@ class Answer:
 
 
 def answers(dataset: Dataset, units: Sequence[Unit], parameters: Parameters) -> Iterator[Answer]:
-    """Ask each question of the memories of its own conversation, conversation by conversation, as if memories were
-    asked for: weak ones come too."""
-    parameters = replace(parameters, recall=replace(parameters.recall, weak_too=True))
+    """Ask each question of the memories of its own conversation, conversation by conversation."""
     of_conversation = grouped(units, lambda unit: unit.conversation_id)
     for name, questions in grouped(dataset.questions, lambda question: question.conversation_id).items():
         of_id = {unit.id: unit for unit in of_conversation[name]}
@@ -253,17 +250,17 @@ def answers(dataset: Dataset, units: Sequence[Unit], parameters: Parameters) -> 
             decision = decided(question)
             # What was just said is in the context already: if it is a memory too, it does not take a place.
             said = {turn.id for turn in question.before}
-            given = [(of_id[decision.columns.memory(row).id], bool(decision.strong[row])) for row in decision.chosen]
-            given = [(unit, strong) for unit, strong in given if not unit.holds(said)]
-            rank = next((place for place, (unit, _) in enumerate(given, 1) if unit.holds(question.gold)), None)
-            yield Answer(question, rank, any(strong for _, strong in given))
+            given = [of_id[decision.columns.memory(row).id] for row in decision.chosen]
+            given = [unit for unit in given if not unit.holds(said)]
+            rank = next((place for place, unit in enumerate(given, 1) if unit.holds(question.gold)), None)
+            yield Answer(question, rank, bool(given))
 
 
 def figures(answers: Sequence[Answer]) -> dict[str, float]:
     """Numbers of questions, and shares from 0 to 1; a share of no questions is left out. recallAt1, recallAt3,
     recallAt5: a right memory is among the first so many. mrr: mean of 1 ÷ the place of the first right memory, 0 if it
-    did not come. speaking: something would come unasked, where there is an answer; silent: nothing would, where there
-    is none. Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8."""
+    did not come. speaking: something came, where there is an answer; silent: nothing came, where there is none. Source:
+    Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8."""
     asked = [one for one in answers if one.question.answerable]
     others = [one for one in answers if not one.question.answerable]
     found: dict[str, float] = {"questions": len(answers), "answerable": len(asked)}
@@ -290,11 +287,11 @@ def query_of(question: Question, wording: Wording) -> Query:
 
 
 def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
-    """A search with more places and without flashbacks; its first places are what comes unasked, or with `weak_too`
+    """A search with more places and without flashbacks: the first places are what comes unasked, or with `weak_too`
     what `search_short_term_memories` gives."""
     recall = parameters.recall
     searched = [Searched(memories, Index(memories.values(), parameters.wording))]
-    deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), more_count=0, flashback_count=0)
+    deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
 
     def decided(question: Question) -> Decision:
         return decide(

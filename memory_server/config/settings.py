@@ -41,7 +41,8 @@ def _groups(value: Any) -> Any:
     }
 
 
-_ABOVE_ZERO = ("same_moment", "flashback_score_full", "flashback_horizon_ms")
+_WORDS_OF_A_PROMPT = 2
+_ABOVE_ZERO = ("same_moment", "statement_words", "flashback_score_full", "flashback_horizon_ms")
 _WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"} | {
     "own_conversation_ms",
     "sessions",
@@ -457,6 +458,12 @@ class Settings(Section):
         short_term = self.short_term.model_copy(update={"flashback_count": count})
         triggers = self.triggers.model_copy(update={"random_count": count})
         return self.model_copy(update={"short_term": short_term, "triggers": triggers})
+
+    def unasked(self) -> Settings:
+        """These settings for a search at every prompt: a statement must share two words with a memory, not one."""
+        usual: Any = self.short_term.advanced
+        strict = usual.model_copy(update={"statement_words": usual.statement_words or _WORDS_OF_A_PROMPT})
+        return self.model_copy(update={"short_term": self.short_term.model_copy(update={"advanced": strict})})
 
     @property
     def zone(self) -> ZoneInfo | None:

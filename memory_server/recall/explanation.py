@@ -105,10 +105,13 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
         points = f"{missing:.1f} of the {decision.needed:.1f} points needed"
         return Verdict("below_threshold", f"Not relevant enough: {why}it lacks {points}.")
-    if parameters.must_share and not recalled.receipt.shares(decision.query):
-        only = "It shares only function words with the last message, or no word at all."
+    if parameters.must_share and not recalled.receipt.shares(decision.query, parameters):
+        only = "It shares too few words with the last message that say something."
         return Verdict("below_threshold", only)
     others = decision.explained(decision.chosen)
+    if others and not parameters.weak_too and decision.relevance[row] < decision.least_beside:
+        beside = f"it has less than {parameters.nearly_best:.0%} of the relevance of {shown(others[0])}"
+        return Verdict("outranked", f"Relevant enough, but not unasked: {beside}.", others[:1])
     if not others:
         return Verdict("outranked", "Relevant enough, but the settings leave no place for top and next.")
     count = "the only place" if len(others) == 1 else f"the {len(others)} places"

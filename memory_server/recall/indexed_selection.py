@@ -26,7 +26,7 @@ from memory_server.recall.relevance import (
     factor_of,
     match_needed,
     score_points,
-    widened,
+    stretches,
 )
 from memory_server.recall.selection import HeldBack, Recall, Recalled, asks, holds_on
 from memory_server.recall.words import Query
@@ -79,6 +79,8 @@ class Decision:
     """With the `cue_points` of the rows that can come forward by them."""
     cues: Mapping[int, float]
     """These points, where there are any."""
+    least_beside: float
+    """The relevance that is needed beside the best memory; 0: any."""
     chosen: list[int]
     """Rows that came as top and next, most relevant first."""
     passed_over: dict[int, int]
@@ -180,6 +182,10 @@ def decide(
     cues = {row: gained for row in first if (gained := cue_points(columns.memory(row), query, parameters))}
     for row, gained in cues.items():
         relevance[row] += gained
+    best = float(relevance[candidates].max()) if len(candidates) else 0.0
+    least = 0.0 if parameters.weak_too else parameters.nearly_best * best
+    if least > 0.0:
+        candidates = candidates[relevance[candidates] >= least]
     ranked = _ranked(candidates, relevance, columns)
     chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
 
@@ -190,7 +196,7 @@ def decide(
         weights[chosen] = 0.0
         for row in chosen:
             weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
-    answered = query.question and parameters.more_count and chosen
+    answered = query.question and parameters.matches_for_chance and chosen
     drawn = [] if answered else _drawn(weights, columns, rng, parameters)
     return Decision(
         columns=columns,
@@ -203,6 +209,7 @@ def decide(
         in_context=in_context & columns.alive,
         relevance=relevance,
         cues=cues,
+        least_beside=least,
         chosen=chosen,
         passed_over=passed_over,
         weights=weights,
@@ -230,15 +237,19 @@ def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Mat
     of_last = total if last.all() else _of_rows(only.rows, points[last], rows)
     around = _from_episodes(columns, only, points[last], of_last, parameters)
     span = np.zeros(rows)
-    for begin, end in widened(query, parameters):
-        span[(columns.times >= begin) & (columns.times < end)] = parameters.span_points
+    for begin, end, gained in stretches(query, parameters):
+        span[(columns.times >= begin) & (columns.times < end)] = gained
     shares = np.zeros(rows, np.bool_)
     if query.question or not parameters.must_share:
         shares[only.rows] = True
         shares |= span > 0.0
         return Match(terms, found, total, around, span, total + around + span, shares)
     telling = np.array([term.telling for term in terms], np.bool_)[found.terms]
-    shares[found.rows[telling]] = True
+    if parameters.statement_words == 1:
+        shares[found.rows[telling]] = True
+    else:
+        pairs = np.unique(np.stack((found.rows[telling], found.terms[telling])), axis=1)
+        shares = np.bincount(pairs[0].astype(np.int64), minlength=rows) >= parameters.statement_words
     return Match(terms, found, total, around, span, _of_rows(found.rows[telling], points[telling], rows), shares)
 
 

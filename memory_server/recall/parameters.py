@@ -32,6 +32,11 @@ class RecallParameters:
     """The share of `least_match` that is enough where the last message is a question: who asks wants an answer."""
     statement_match: float = 1.0
     """The share of `least_match` that the words of a statement need. Only those count that say something."""
+    statement_words: int = 1
+    """So many different words of a statement must be shared. The hook demands two: most prompts for code are about
+    nothing that was said before."""
+    nearly_best: float = 0.0
+    """What has less than this share of the relevance of the best memory does not come unasked."""
     must_share: bool = False
     """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
     a function word, and only `score_ceiling` points of its score count."""
@@ -47,11 +52,12 @@ class RecallParameters:
     typo_factor: float = 0.0
     """Factor on an English word that stands for one of the query that no memory has: one letter away."""
     span_points: float = 0.0
-    """Points of a memory within a stretch of time that the last message names: 7月份, last week."""
+    """Points of a memory within a stretch of time that the last message names: 7月份, last week; shortly before or
+    after it, half of them."""
     span_before_ms: int = DAY_MS
-    """A memory so long before the stretch counts as within: what is planned."""
+    """So long before the stretch: what is planned."""
     span_after_ms: int = 4 * DAY_MS
-    """A memory so long after the stretch counts as within: what is told later."""
+    """So long after the stretch: what is told later."""
     cue_points: float = 0.0
     """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`;
     only for the first `reordered` ones. They do not count for the threshold."""
@@ -71,8 +77,9 @@ class RecallParameters:
     """Memories of the second tier (the Node original)."""
     answers: bool = False
     """Whether a memory that ends with a question is shown with the next one of its episode, where there is room."""
-    more_count: int = 0
-    """Further memories of the second tier after a question; memories come by chance then only if nothing matched."""
+    matches_for_chance: bool = False
+    """Whether after a question matches take the places of the memories by chance; these come only if nothing
+    matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
     top_reinforcement: float = 5.0
@@ -100,7 +107,7 @@ class RecallParameters:
 
     def places(self, *, question: bool) -> int:
         """Memories that come as top and next at most."""
-        return self.top_count + self.next_count + (self.more_count if question else 0)
+        return self.top_count + self.next_count + (self.flashback_count if question and self.matches_for_chance else 0)
 
 
 USUAL = RecallParameters(
@@ -109,6 +116,7 @@ USUAL = RecallParameters(
     least_match=33.0,
     question_match=0.65,
     statement_match=0.9,
+    nearly_best=0.5,
     must_share=True,
     rarity=True,
     few_holders=2,
@@ -118,7 +126,7 @@ USUAL = RecallParameters(
     neighbour_share=0.25,
     episode_share=0.25,
     answers=True,
-    more_count=2,
+    matches_for_chance=True,
     same_moment=3,
     score_ceiling=10.0,
     flashback_score_full=10.0,

@@ -65,11 +65,11 @@ class Receipt:
     span: float = 0.0
     cue: float = 0.0
 
-    def shares(self, query: Query) -> bool:
-        """Whether something of the last message is shared: after a statement, a word that is not a function word."""
+    def shares(self, query: Query, parameters: RecallParameters) -> bool:
+        """Whether something of the last message is shared: after a statement, words that are not function words."""
         if query.question:
             return self.span > 0.0 or any(word.last for word in self.matched)
-        return any(word.telling for word in self.matched)
+        return len({word.word for word in self.matched if word.telling}) >= parameters.statement_words
 
     def evidence(self, query: Query, parameters: RecallParameters) -> float:
         """The points that the threshold is for: after a statement only those of words of the last message that say
@@ -153,12 +153,7 @@ def receipts(
     matched = [[(key, replace(word, factor=factors[key])) for key, word in shared] for shared in found]
     ages = [age_of(memory.time_ms, now_ms) for memory in memories]
     gains = _around(memories, matched, parameters)
-    spans = [
-        parameters.span_points
-        if any(begin <= memory.time_ms < end for begin, end in widened(query, parameters))
-        else 0.0
-        for memory in memories
-    ]
+    spans = [span_points(memory.time_ms, query, parameters) for memory in memories]
     return [
         Receipt(tuple(w for _, w in words), decay(age, parameters), age, score_points(memory, parameters), gained, span)
         for memory, age, words, gained, span in zip(memories, ages, matched, gains, spans, strict=True)
@@ -171,9 +166,17 @@ def factor_of(sought: Sought, holders: int, memories: int, parameters: RecallPar
     return (1.0 if full else sought.factor) * (rarity(holders, memories) if parameters.rarity and holders else 1.0)
 
 
-def widened(query: Query, parameters: RecallParameters) -> list[tuple[int, int]]:
-    """The stretches of time that the query names, with what was planned before and told after."""
-    return [(begin - parameters.span_before_ms, end + parameters.span_after_ms) for begin, end in query.spans]
+def stretches(query: Query, parameters: RecallParameters) -> list[tuple[int, int, float]]:
+    """The stretches of time that give points: from the first millisecond to the first after, and the points; a later
+    one gives more."""
+    before, after, points = parameters.span_before_ms, parameters.span_after_ms, parameters.span_points
+    around = [(begin - before, end + after, points / 2) for begin, end in query.spans]
+    return around + [(begin, end, points) for begin, end in query.spans]
+
+
+def span_points(time_ms: int, query: Query, parameters: RecallParameters) -> float:
+    """The points of a memory for the time at which it was said."""
+    return max((points for begin, end, points in stretches(query, parameters) if begin <= time_ms < end), default=0.0)
 
 
 def cue_points(memory: ShortTermMemory, query: Query, parameters: RecallParameters) -> float:

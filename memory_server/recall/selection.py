@@ -126,15 +126,18 @@ def select(
 
     chosen: list[ShortTermMemory] = []
     adjacent = 0
+    least = 0.0 if parameters.weak_too or not ranked else parameters.nearly_best * of_id[ranked[0].id].relevance
     for memory in ranked:
         if len(chosen) == parameters.places(question=query.question):
+            break
+        if least > 0.0 and of_id[memory.id].relevance < least:
             break
         near = sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
         if near < parameters.same_moment:
             chosen.append(memory)
         else:
             adjacent += 1
-    answered = query.question and parameters.more_count and chosen
+    answered = query.question and parameters.matches_for_chance and chosen
     drawn = [] if answered else _flashbacks(eligible, chosen, now_ms, rng, parameters)
     in_time = sorted(everything, key=attrgetter("time_ms", "id")) if parameters.answers else []
     after = {memory.id: following for memory, following in pairwise(in_time)}
@@ -188,7 +191,7 @@ def comes_unasked(receipt: Receipt, query: Query, memories: int, parameters: Rec
     return (
         receipt.relevance >= parameters.threshold
         and receipt.evidence(query, parameters) >= match_needed(memories, query, parameters)
-        and (not parameters.must_share or receipt.shares(query))
+        and (not parameters.must_share or receipt.shares(query, parameters))
     )
 
 

@@ -33,7 +33,6 @@ from nlp.questions import is_question
 from nlp.stems import stem
 from nlp.time_spans import time_spans
 
-
 _LOOKED_AT_CHARS = 20_000
 """Characters of a memory in which the spelling of its words is looked for: 5 ms."""
 _WORD = re.compile(r"[^\W\d_]+")

@@ -19,9 +19,9 @@ from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.recall.parameters import MINUTE_MS
 from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
+from memory_server.recall.words import shown_words
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
-from memory_server.recall.words import shown_words
 from memory_server.tools.base.result import From, Result, beginning, hundredths, shell_command, when
 from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
 from memory_server.tools.base.tool import tool

@@ -114,8 +114,8 @@ class SearchResult(Result):
             return self.lines
         tiers = (("Top", self.topRelevant), ("Next", self.nextRelevant), ("Flashback", self.randomFlashback))
         blocks = [
-            f"{tier}{', weak' if item.weak else ''} - {when(item.timestamp)}{f' in {item.keptIn}' if item.keptIn else ''} "
-            f"(relevance {item.relevance:.1f}: {item.why})\n{item.text}"
+            f"{tier}{', weak' if item.weak else ''} - {when(item.timestamp)}"
+            f"{f' in {item.keptIn}' if item.keptIn else ''} (relevance {item.relevance:.1f}: {item.why})\n{item.text}"
             for tier, items in tiers
             for item in items
         ]

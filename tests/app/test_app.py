@@ -54,7 +54,9 @@ ADVANCED: dict[str, Any] = {
     "cue_points": 26.0,
     "reordered": 27,
     "answers": False,
-    "more_count": 28,
+    "matches_for_chance": False,
+    "statement_words": 29,
+    "nearly_best": 0.3,
 }
 DISTINCT: dict[str, Any] = {
     "half_life_days": 2.0,

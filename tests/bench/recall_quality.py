@@ -52,8 +52,8 @@ _FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndc
 """Which figures have their interval beside them, and which a sign."""
 Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
 """The figures for JSON, and what is printed for people."""
-UNASKED = "unasked"
-"""What of the search comes if nobody asked for memories."""
+ASKED_FOR = "asked for"
+"""The search as a tool gives it: weak memories too."""
 _LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
 
 
@@ -133,9 +133,8 @@ def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Datase
     """Ask every question: for each group of them, how often the right memory or session came."""
     ranked = "session" if flags.sessions else "exchange"
     units = (sessions_of if flags.sessions else units_of)(dataset.turns)
-    rankers = makers(
-        {name: asked_for(one) for name, one in searches.items()} | {UNASKED: searches[OURS]}, sessions=flags.sessions
-    )
+    searches = {**searches, ASKED_FOR: asked_for(searches[OURS])}
+    rankers = makers(searches, sessions=flags.sessions)
     asking = ask_all(dataset.questions, units, scope="all" if flags.all_users else "own", rankers=rankers)
     groups = scores_by(list(watched("asking", asking, len(dataset.questions))), flags.by, seed)
     figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}

@@ -48,7 +48,7 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         settings = in_folder(settings, event.cwd)
         match event.name:
             case "UserPromptSubmit":
-                settings = settings.with_flashbacks(flags.flashbacks)
+                settings = settings.with_flashbacks(flags.flashbacks).unasked()
                 said = await _recalled(settings, flags.chars, event, shared)
             case "Stop":
                 said = await _remembered(settings, event, shared)
