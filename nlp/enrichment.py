@@ -89,6 +89,8 @@ _LEAST_LENGTH: Final = 6
 the development sets of docs/explanation/recall-quality.md."""
 
 
+_UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
+"""They stand alone in dates, and say nothing without their number."""
 _WORDS_OF_A_QUESTION: Final = 2
 """With fewer words that say something, a question needs the messages before it."""
 
@@ -119,7 +121,7 @@ class Sought(NamedTuple):
     last: bool = True
     """Whether it is in the last message."""
     alone: bool = False
-    """Whether it is a single character that is a word of the last message, as 猫 in 我家猫叫什么."""
+    """Whether it is a single character that is a word of a question, the last message: 猫 in 我家猫叫什么."""
 
 
 class _Word(NamedTuple):
@@ -227,11 +229,11 @@ def sought_grams(
         role_weight = role_weight_of(message.role, role_weights)
         text = normal_form(message.content, options)
         grams, pairs = grams_of(text)
-        alone = frozenset(word for word in segment(text) if len(word) == 1) if grams and not back else frozenset()
+        alone = set(segment(text)) - _UNITS_OF_TIME if grams and not back and is_question(text) else ()
         for gram, count in grams.items():
             if not says_little(gram):
                 weight, factor = count * gram_weight(pairs) * role_weight, emphasis.pairs * earlier**back
-                _seek(found, gram, Sought(weight, factor, not back, not back, gram in alone))
+                _seek(found, gram, Sought(weight, factor, not back, not back, len(gram) == 1 and gram in alone))
     return found
 
 

@@ -41,7 +41,6 @@ def _groups(value: Any) -> Any:
     }
 
 
-_WORDS_OF_A_PROMPT = 2
 _ABOVE_ZERO = ("same_moment", "statement_words", "flashback_score_full", "flashback_horizon_ms")
 _WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"} | {
     "own_conversation_ms",
@@ -65,6 +64,9 @@ AdvancedSettings: Any = create_model(
 (`memory-server eval --beside short_term.advanced.spacing_ms=0`).""",
     **_CONSTANTS,
 )
+
+
+_AT_EVERY_PROMPT: Any = AdvancedSettings.model_validate({"statement_words": 2, "nearly_best": 0.5})
 
 
 class ShortTermSettings(Section):
@@ -460,9 +462,8 @@ class Settings(Section):
         return self.model_copy(update={"short_term": short_term, "triggers": triggers})
 
     def unasked(self) -> Settings:
-        """These settings for a search at every prompt: a statement must share two words with a memory, not one."""
-        usual: Any = self.short_term.advanced
-        strict = usual.model_copy(update={"statement_words": usual.statement_words or _WORDS_OF_A_PROMPT})
+        """These settings for a search at every prompt, which most prompts do not need; what is set stays."""
+        strict = _AT_EVERY_PROMPT.model_copy(update=self.short_term.advanced.model_dump(exclude_none=True))
         return self.model_copy(update={"short_term": self.short_term.model_copy(update={"advanced": strict})})
 
     @property

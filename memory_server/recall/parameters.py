@@ -36,7 +36,7 @@ class RecallParameters:
     """So many different words of a statement must be shared. The hook demands two: most prompts for code are about
     nothing that was said before."""
     nearly_best: float = 0.0
-    """What has less than this share of the relevance of the best memory does not come unasked."""
+    """What has less than this share of the relevance of the best memory does not come unasked. The hook: 0.5."""
     must_share: bool = False
     """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
     a function word, and only `score_ceiling` points of its score count."""
@@ -47,7 +47,7 @@ class RecallParameters:
     """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
     fully."""
     few_holders: int = 0
-    """A single Chinese character that is a word of the last message (我家猫叫什么) counts as a whole word if at most so
+    """A single Chinese character that is a word of a question (我家猫叫什么) counts as a whole word if at most so
     many memories hold it."""
     typo_factor: float = 0.0
     """Factor on an English word that stands for one of the query that no memory has: one letter away."""
@@ -116,7 +116,6 @@ USUAL = RecallParameters(
     least_match=33.0,
     question_match=0.65,
     statement_match=0.9,
-    nearly_best=0.5,
     must_share=True,
     rarity=True,
     few_holders=2,
