@@ -273,3 +273,52 @@ def test_however_heavy_a_memory_is_others_are_found_beside_it() -> None:
     heavy = replace(said("heavy", "猫猫咪咪阿黄" * 50), role_weights={"user": 1e6})
     memories = [heavy, said("a", "我的狗叫阿黄", age=2 * DAY)]
     assert set(ids(asked(memories, "阿黄在哪里？"))) == {"heavy", "a"}
+
+
+def test_a_question_gives_five_matches_and_nothing_by_chance() -> None:
+    memories = [said(f"m{n}", f"Heron leaks number{n}", age=(n + 1) * DAY) for n in range(9)]
+    found = asked(memories, "Where does the Heron leak?")
+    assert (len(ids(found)), len(found.flashback)) == (5, 0)
+    found = asked(memories, "The Heron leaks.")
+    assert (len(ids(found)), len(found.flashback)) == (3, 2)
+    assert len(asked(memories, "What about quinces?").flashback) == 2
+
+
+def test_who_asked_for_memories_gets_the_best_there_is_and_what_is_weak_gains_nothing() -> None:
+    memories = [said("weak", "the weather was fine and the boat went well and slowly", age=DAY)]
+    memories += [said(f"m{n}", f"other talk number{n}", age=(n + 2) * DAY) for n in range(400)]
+    talk = "We had some cold weather, and nobody came to see the garden or the new bridge"
+    high = replace(USUAL, least_match=60.0)
+    assert ids(asked(memories, talk, parameters=high)) == []
+    found = asked(memories, talk, parameters=replace(high, weak_too=True))
+    assert [(item.memory.id, item.weak) for item in found.top] == [("weak", True)]
+    assert list(found.gains(USUAL)) == []
+
+
+def test_a_rare_character_that_is_a_word_of_a_question_counts_as_a_word() -> None:
+    memories = [said("right", "捡到一只橘猫，很乖", age=DAY)]
+    memories += [said(f"m{n}", f"今天开会，讨论了第{n}个方案", age=(n + 2) * DAY) for n in range(400)]
+    assert ids(asked(memories, "我家猫几岁？"))[:1] == ["right"]
+    assert ids(asked(memories, "我家猫几岁？", parameters=replace(USUAL, few_holders=0))) == []
+
+
+def test_of_the_same_words_those_of_the_named_time_come_first() -> None:
+    memories = [said(f"m{days}", "我们去爬山了", age=days * DAY) for days in (3, 40, 80, 200)]
+    assert ids(asked(memories, "上个月爬山累吗？"))[0] == "m40"  # NOW is 21 June 2026
+
+
+def test_a_word_that_no_memory_has_stands_for_one_that_is_spelt_alike() -> None:
+    memories = [said("a", "The websocket was closed", age=DAY), said("b", "I like tea", age=2 * DAY)]
+    found = asked(memories, "Which webscoket was it?")
+    assert ids(found) == ["a"]
+    assert [word.factor for word in found.top[0].receipt.matched if word.word == "websocket"] == [USUAL.typo_factor]
+
+
+def test_a_memory_that_ends_with_a_question_brings_what_was_said_next() -> None:
+    memories = [
+        said("asks", "I want to name the boat", "What is the boat called?", age=DAY),
+        said("answers", "Heron", "Noted.", age=DAY - 2 * MINUTE),
+        said("later", "I like tea", age=DAY - 3 * HOUR),
+    ]
+    found = asked(memories, "the boat name")
+    assert {asking: one.id for asking, one in found.answers.items()} == {"asks": "answers"}
