@@ -73,7 +73,8 @@ class Recall:
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
         """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
         ones 0."""
-        for tier, points in ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement)):
+        following = self.next[: parameters.next_count]  # a match in the place of a flashback gains as little as that
+        for tier, points in ((self.top, parameters.top_reinforcement), (following, parameters.next_reinforcement)):
             for recalled in tier:
                 if not recalled.weak:
                     yield recalled, points
