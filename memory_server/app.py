@@ -468,9 +468,13 @@ def parameters(settings: Settings) -> Parameters:
         retention = replace(retention, always_kept=short.keep_at_least)
     usual = RecallParameters() if node else USUAL
     # What the Node original does not have stays off.
-    advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if getattr(usual, n)}
+    advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if not node or getattr(usual, n)}
     factors = words.model_dump(include={"function_words", "relative_days", "pairs"})
-    emphasis = Emphasis() if node else Emphasis(earlier=words.earlier_messages, **factors)
+    emphasis = (
+        Emphasis()
+        if node
+        else Emphasis(earlier=words.earlier_messages, before_question=words.before_question, **factors)
+    )
     return Parameters(
         recall=replace(usual, **constants, **advanced),
         retention=replace(retention, most_at_once=short.forget_at_most),

@@ -287,7 +287,8 @@ def query_of(question: Question, wording: Wording) -> Query:
 
 
 def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
-    """`search_short_term_memories` with more places and without flashbacks; the first places are what it gives."""
+    """A search with more places and without flashbacks: the first places are what comes unasked, or with `weak_too`
+    what `search_short_term_memories` gives."""
     recall = parameters.recall
     searched = [Searched(memories, Index(memories.values(), parameters.wording))]
     deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)

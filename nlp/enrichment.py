@@ -33,6 +33,7 @@ from nlp.keywords import (
 )
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
 from nlp.normal_forms import plain, simplified
+from nlp.questions import is_question
 from nlp.scripts import script_spans
 from nlp.segment import segment, well_formed
 from nlp.stems import says_little, stem
@@ -88,12 +89,20 @@ _LEAST_LENGTH: Final = 6
 the development sets of docs/explanation/recall-quality.md."""
 
 
+_UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
+"""They stand alone in dates, and say nothing without their number."""
+_WORDS_OF_A_QUESTION: Final = 2
+"""With fewer words that say something, a question needs the messages before it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emphasis:
     """What counts less in a query: factors from 0 to 1 on all points of a term. By default no word counts less."""
 
     earlier: float = 1.0
     """On each message before the last one, again for each further step back."""
+    before_question: float | None = None
+    """The same where the last message is a question of two words or more that say something; None: as `earlier`."""
     function_words: float = 1.0
     """On words that say little by themselves: what, when, 我们."""
     relative_days: float = 1.0
@@ -103,12 +112,16 @@ class Emphasis:
 
 
 class Sought(NamedTuple):
-    """How a term of a query counts: its weight in the query, a factor on its points, and whether it is in the last
-    message and says something by itself."""
+    """How a term of a query counts: its weight in the query, and a factor on its points."""
 
     weight: float
     factor: float = 1.0
     telling: bool = True
+    """Whether it is in the last message and says something by itself."""
+    last: bool = True
+    """Whether it is in the last message."""
+    alone: bool = False
+    """Whether it is a single character that is a word of a question, the last message: 猫 in 我家猫叫什么."""
 
 
 class _Word(NamedTuple):
@@ -178,19 +191,23 @@ def sought_words(
     if options == _NOTHING:
         return {word: Sought(weight) for word, weight in extract_message_keywords(messages, role_weights)}
     found: dict[str, Sought] = {}
+    earlier = emphasis.earlier
     for back, message in enumerate(reversed(messages)):
+        if back == 1:
+            earlier = earlier_factor(messages, found, emphasis)
         words = list(_words(message.content, options, _day(message.time_ms, options, now_ms, zone)))
         relative = {word.key for word in words if word.relative_day}
         telling = any(word.key not in relative and not says_little(word.key) for word in words)
         occurrences = _occurrences(words, message.content, options, names)
         role_weight = role_weight_of(message.role, role_weights)
         for key, weight in _weighted(occurrences, options):
-            factor = emphasis.earlier**back
+            factor = earlier**back
             if telling and key in relative:
                 factor *= emphasis.relative_days
             if says_little(key):
                 factor *= emphasis.function_words
-            _seek(found, key, weight * role_weight, factor, telling=not back and not says_little(key))
+            one = Sought(weight * role_weight, factor, not back and not says_little(key), not back)
+            _seek(found, key, one)
     if not options.long_texts:
         found = {key: sought for key, sought in found.items() if sought.weight >= MIN_WEIGHT}
     ranked = sorted(found.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0])))
@@ -202,17 +219,29 @@ def sought_grams(
     options: Enrichment,
     emphasis: Emphasis,
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+    *,
+    words: Mapping[str, Sought] = {},
 ) -> dict[str, Sought]:
-    """The pairs of characters and single Han characters to search memories by, beside the words."""
+    """The pairs of characters and single Han characters to search memories by, beside the `words`."""
     found: dict[str, Sought] = {}
+    earlier = earlier_factor(messages, words, emphasis)
     for back, message in enumerate(reversed(messages)):
         role_weight = role_weight_of(message.role, role_weights)
-        grams, pairs = grams_of(normal_form(message.content, options))
+        text = normal_form(message.content, options)
+        grams, pairs = grams_of(text)
+        alone = set(segment(text)) - _UNITS_OF_TIME if grams and not back and is_question(text) else ()
         for gram, count in grams.items():
             if not says_little(gram):
-                weight = count * gram_weight(pairs) * role_weight
-                _seek(found, gram, weight, emphasis.pairs * emphasis.earlier**back, telling=not back)
+                weight, factor = count * gram_weight(pairs) * role_weight, emphasis.pairs * earlier**back
+                _seek(found, gram, Sought(weight, factor, not back, not back, len(gram) == 1 and gram in alone))
     return found
+
+
+def earlier_factor(messages: Sequence[SupportsMessage], words: Mapping[str, Sought], emphasis: Emphasis) -> float:
+    """The factor on each message before the last one, whose `words` are known."""
+    if emphasis.before_question is None or sum(sought.telling for sought in words.values()) < _WORDS_OF_A_QUESTION:
+        return emphasis.earlier
+    return emphasis.before_question if is_question(messages[-1].content) else emphasis.earlier
 
 
 def gram_weight(pairs: int) -> float:
@@ -238,16 +267,16 @@ def _occurrences(words: Iterable[_Word], text: str, options: Enrichment, names: 
     return occurrences
 
 
-def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, telling: bool) -> None:
-    """Add the weight of a term in one message; each weight counts with the factor of its own message."""
-    if not factor or not weight:
+def _seek(found: dict[str, Sought], key: str, one: Sought) -> None:
+    """Add how a term counts in one message; each weight counts with the factor of its own message."""
+    if not one.factor or not one.weight:
         return
     if (known := found.get(key)) is None:
-        found[key] = Sought(weight, factor, telling)
+        found[key] = one
     else:
-        most = max(known.factor, factor)
-        mean = (known.weight * known.factor + weight * factor) / most
-        found[key] = Sought(mean, most, known.telling or telling)
+        most = max(known.factor, one.factor)
+        mean = (known.weight * known.factor + one.weight * one.factor) / most
+        found[key] = known._replace(weight=mean, factor=most)  # the last message comes first
 
 
 def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:

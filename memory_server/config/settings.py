@@ -43,10 +43,11 @@ def _groups(value: Any) -> Any:
     }
 
 
-_ABOVE_ZERO = ("same_moment", "flashback_score_full", "flashback_horizon_ms")
+_ABOVE_ZERO = ("same_moment", "statement_words", "flashback_score_full", "flashback_horizon_ms")
 _WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"} | {
     "own_conversation_ms",
     "sessions",
+    "weak_too",
 }
 """Constants that a setting of its own changes."""
 _KINDS: dict[Any, Any] = {"bool": bool | None, "int": int | None, "float": float | None}
@@ -65,6 +66,9 @@ AdvancedSettings: Any = create_model(
 (`memory-server eval --beside short_term.advanced.spacing_ms=0`).""",
     **_CONSTANTS,
 )
+
+
+_AT_EVERY_PROMPT: Any = AdvancedSettings.model_validate({"statement_words": 2, "nearly_best": 0.5})
 
 
 class ShortTermSettings(Section):
@@ -118,6 +122,8 @@ class WordSettings(Section):
     earlier_messages: float = Field(0.3, ge=0, le=1)
     """How much the message before the last one counts in a search; each earlier message counts less by the same
     factor."""
+    before_question: float = Field(0.1, ge=0, le=1)
+    """The same where the last message is a question, which is mostly complete by itself."""
     pairs: float = Field(0.3, ge=0, le=1)
     """How much pairs of characters, and single Chinese ones, count beside the words (阿黄, 猫, 피아노); 0: not."""
     function_words: float = Field(0.5, ge=0, le=1)
@@ -337,6 +343,11 @@ class Settings(Section):
         short_term = self.short_term.model_copy(update={"flashback_count": count})
         triggers = self.triggers.model_copy(update={"random_count": count})
         return self.model_copy(update={"short_term": short_term, "triggers": triggers})
+
+    def unasked(self) -> Settings:
+        """These settings for a search at every prompt, which most prompts do not need; what is set stays."""
+        strict = _AT_EVERY_PROMPT.model_copy(update=self.short_term.advanced.model_dump(exclude_none=True))
+        return self.model_copy(update={"short_term": self.short_term.model_copy(update={"advanced": strict})})
 
     @property
     def zone(self) -> ZoneInfo | None:

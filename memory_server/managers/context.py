@@ -187,9 +187,11 @@ class Context:
         *,
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
+        given: set[str] | None = None,
     ) -> str:
         """What came to mind, and `memories` that no search brought, as lines for a prompt, in the zone and language of
-        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given."""
+        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` as for
+        `prompt_lines`."""
         return prompt_lines(
             recall,
             long_term,
@@ -200,4 +202,5 @@ class Context:
             wording=self.services.parameters.wording,
             max_bytes=max_bytes,
             max_chars=max_chars,
+            given=given,
         )

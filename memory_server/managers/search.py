@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
-from math import inf
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, TypeAlias
@@ -91,17 +90,17 @@ class ShortTermSearch:
         reinforce: bool = True,
         session: Session | None = None,
         names: Iterable[str] = (),
-        unasked: bool = False,
+        asked: bool = False,
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
         `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
         the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
-        cut; the names of the speakers are not cut either. `unasked`: nobody asked for it, so it has little time for
-        vectors, and what is near only by meaning must stand out. Raises InvalidInput: there is no message, or no such
-        scope."""
+        cut; the names of the speakers are not cut either. `asked`: somebody asked for memories, so those come too
+        that share too little to come unasked, marked as weak; they are not reinforced, and vectors have more time.
+        Raises InvalidInput: there is no message, or no such scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
-        found = await self._searched(query, scope, session, unasked=unasked)
+        found = await self._searched(query, scope, session, asked=asked)
         if not (reinforce and self._services.writable):
             return found
         changes, unreinforced = await self._reinforce(found.recall, by)
@@ -123,7 +122,7 @@ class ShortTermSearch:
         from memory_server.recall.selection import used, words_said
 
         query = await self.query_of(recent)
-        found = await self._searched(query, None, session, unasked=True)
+        found = await self._searched(query, None, session)
         if not self._services.writable or not (found.recall.top or found.recall.next):
             return Found(replace(found.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
@@ -184,27 +183,27 @@ class ShortTermSearch:
         return (own, *others) if is_member else tuple(others)
 
     async def _searched(
-        self, query: Query, scope: str | None, session: Session | None, *, unasked: bool = False
+        self, query: Query, scope: str | None, session: Session | None, *, asked: bool = False
     ) -> Found:
         """What `query` brings to mind in `session`; None: the session of the services."""
         ids = await self.conversations_of(scope)
         if self._services.brief and ids == (self.conversation_id,):
             state = await self._services.store.read(self.conversation_id)
-            cosines, reason = await self._cosines([state], query, unasked=unasked)
-            found = self._plainly(state, query, session, cosines, unasked=unasked)
+            cosines, reason = await self._cosines([state], query, asked=asked)
+            found = self._plainly(state, query, session, cosines, asked=asked)
             return replace(found, only_words=reason)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
-        cosines, reason = await self._cosines(states, query, unasked=unasked)
-        decision = self._decided(states, query, session, cosines, unasked=unasked)
+        cosines, reason = await self._cosines(states, query, asked=asked)
+        decision = self._decided(states, query, session, cosines, asked=asked)
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
         outdated = decision.columns.of_other_form(forms)
         return Found(decision.recall, unread=unread, outdated=outdated, only_words=reason)
 
     async def _cosines(
-        self, states: Sequence[ConversationState], query: Query, *, unasked: bool = False
+        self, states: Sequence[ConversationState], query: Query, *, asked: bool = False
     ) -> tuple[Cosines, str]:
         """How near the memories are to what was said last, by conversation and id; or why that is not known."""
         if self._services.meaning is None or not query.said or not any(state.short_term for state in states):
@@ -214,7 +213,7 @@ class ShortTermSearch:
             of_text = ids.setdefault(vectors_of(state.conversation_id), {})
             for memory in state.short_term.values():
                 of_text.setdefault(memory.text, []).append(memory.id)
-        asking, seconds = vectors_of(self.conversation_id), UNASKED_VECTOR_SECONDS if unasked else VECTOR_SECONDS
+        asking, seconds = vectors_of(self.conversation_id), VECTOR_SECONDS if asked else UNASKED_VECTOR_SECONDS
         try:
             found = await self._services.meaning().cosines(asking, query.said, ids, seconds)
         except (ModelsFailed, StorageError) as error:
@@ -267,10 +266,10 @@ class ShortTermSearch:
                     index.follow(change)
                 state.follower = index
 
-    def _parameters(self, cosines: Cosines, *, unasked: bool) -> RecallParameters:
-        """What somebody asked for may come by meaning alone."""
+    def _parameters(self, *, asked: bool) -> RecallParameters:
+        """What somebody asked for may share little, or come by meaning alone."""
         usual = self._services.parameters.recall
-        return usual if unasked or not cosines else replace(usual, meaning_margin=-inf)
+        return replace(usual, weak_too=True) if asked else usual
 
     def _decided(
         self,
@@ -279,7 +278,7 @@ class ShortTermSearch:
         session: Session | None,
         cosines: Cosines,
         *,
-        unasked: bool = False,
+        asked: bool = False,
     ) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.recall.index import Searched, index_of
@@ -300,7 +299,7 @@ class ShortTermSearch:
             conversation_id=self.conversation_id,
             now_ms=around.clock(),
             rng=Random(around.rng.getrandbits(64)),
-            parameters=self._parameters(cosines, unasked=unasked),
+            parameters=self._parameters(asked=asked),
             session=session or around.session,
         )
 
@@ -311,7 +310,7 @@ class ShortTermSearch:
         session: Session | None,
         cosines: Cosines,
         *,
-        unasked: bool,
+        asked: bool,
     ) -> Found:
         """The same without an index, for a process that asks once."""
         from memory_server.recall.selection import select
@@ -323,7 +322,7 @@ class ShortTermSearch:
             conversation_id=self.conversation_id,
             now_ms=around.clock(),
             rng=Random(around.rng.getrandbits(64)),
-            parameters=self._parameters(cosines, unasked=unasked),
+            parameters=self._parameters(asked=asked),
             session=session or around.session,
             wording=self._wording,
             cosines=cosines.get(state.conversation_id, NOTHING),

@@ -76,9 +76,7 @@ async def recollect(
         # Participants are texts, or objects with the field `name`.
         named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
         names = [name for name in named if isinstance(name, str)]
-        found = await conversation.short_term.search(
-            messages, session=session, names=names, reinforce=reinforce, unasked=True, by=by
-        )
+        found = await conversation.short_term.search(messages, session=session, names=names, reinforce=reinforce, by=by)
         activation, trouble = await triggers
     finally:
         triggers.cancel()
@@ -92,11 +90,14 @@ async def recollect(
     return Recollection(found, activation, trouble)
 
 
-def recalled_block(context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:
-    """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came."""
+def recalled_block(
+    context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS, given: set[str] | None = None
+) -> str:
+    """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came. `given`
+    are the keys of lines that the reader was given before and still sees; those of new lines are added."""
     activated = [item.memory for item in recollection.activation.activated]
     room = max(0, max_chars - FRAME_CHARS)
-    text = context.lines(recollection.found.recall, activated, max_chars=room)
+    text = context.lines(recollection.found.recall, activated, max_chars=room, given=given)
     return marked(text) if text else ""
 
 
@@ -123,9 +124,10 @@ async def beginning_block(
     session: Session | None,
     with_last: bool,
     max_chars: int = MAX_CHARS,
+    given: set[str] | None = None,
 ) -> str:
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
-    another session of this conversation. Empty if there are none."""
+    another session of this conversation. Empty if there are none. `given` as for `recalled_block`."""
     pinned, last = left_off(
         await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
     )
@@ -133,7 +135,7 @@ async def beginning_block(
     parts = [part for part in zip(_HEADINGS[language], (pinned, last), strict=True) if part[1]]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
-        (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2)))
+        (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2), given=given))
         for heading, memories in parts
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)

@@ -73,7 +73,7 @@ def shown(recalled: Recalled) -> str:
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     parameters, age_ms = decision.parameters, recalled.receipt.age_ms
     if row in decision.chosen:
-        rank, places = decision.chosen.index(row) + 1, parameters.top_count + parameters.next_count
+        rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
         tier = "top" if rank <= parameters.top_count else "next"
         return Verdict("came", f"It came as {tier}, number {rank} of {places}.")
     if not decision.eligible[row]:
@@ -100,16 +100,19 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         )
     missing = parameters.threshold - float(decision.relevance[row])
     if parameters.least_match:
-        missing = max(missing, decision.needed - float(decision.match.points[row] + decision.match.around[row]))
+        missing = max(missing, decision.needed - float(decision.match.evidence[row]))
     by_meaning = decision.nearness is not None and decision.nearness.cosines[row] >= decision.nearness.needed
     if missing > 0.0 and not by_meaning:
         why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
         points = f"{missing:.1f} of the {decision.needed:.1f} points needed"
         return Verdict("below_threshold", f"Not relevant enough: {why}it lacks {points}.")
-    if parameters.must_share and not recalled.receipt.shares and not by_meaning:
-        only = "It shares only function words with the last message, or no word at all."
+    if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
+        only = "It shares too few words with the last message that say something."
         return Verdict("below_threshold", only)
     others = decision.explained(decision.chosen)
+    if others and not parameters.weak_too and decision.relevance[row] < decision.least_beside:
+        beside = f"it has less than {parameters.nearly_best:.0%} of the relevance of {shown(others[0])}"
+        return Verdict("outranked", f"Relevant enough, but not unasked: {beside}.", others[:1])
     if not others:
         return Verdict("outranked", "Relevant enough, but the settings leave no place for top and next.")
     count = "the only place" if len(others) == 1 else f"the {len(others)} places"

@@ -21,11 +21,12 @@ and factors of 0.4 to 0.6 are alike."""
 @dataclass(frozen=True, slots=True)
 class Nearness:
     """How near a memory is to the last message by meaning, as a cosine; its rank by meaning and its rank by words, from
-    1. None: it is not among the best `FUSED`."""
+    1. None: it is not among the best `FUSED`. `stands_out`: so near that it comes unasked only by its meaning."""
 
     cosine: float
     rank: int | None
     word_rank: int | None
+    stands_out: bool = False
 
     def line(self) -> str:
         """`meaning 0.62, rank 1; words, rank 4`."""
@@ -47,9 +48,9 @@ def fused(worded: Sequence[K], near: Sequence[K], *, offset: int = 60, meaning: 
 def needed_cosine(cosines: Collection[float], margin: float) -> float:
     """The cosine from which a memory comes only by meaning. Models differ in what they call near, so it is relative:
     √(2 ln n) + `margin` standard deviations above the mean of the n memories, where the first part is what the best of
-    n reaches by chance. -inf: all come."""
-    if margin == -inf or len(cosines) < 2:
-        return margin if margin == -inf else inf
+    n reaches by chance."""
+    if len(cosines) < 2:
+        return inf
     mean = fsum(cosines) / len(cosines)
     deviation = sqrt(fsum((each - mean) ** 2 for each in cosines) / len(cosines))
     return mean + (sqrt(2 * log(len(cosines))) + margin) * deviation if deviation > _ROUNDING else inf

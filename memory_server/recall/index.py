@@ -22,6 +22,7 @@ import numpy.typing as npt
 from memory_server.core import changes
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.recall.gram_index import GramIndex
+from memory_server.recall.relevance import Vocabulary
 from memory_server.recall.words import Wording
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -104,6 +105,8 @@ class Index:
         # The posting list of each word: the rows that hold it, each followed by its weight there; appended to, never
         # changed. One array, because most words stand in few memories and an empty array takes 80 bytes.
         self._posting_lists: dict[str, array[float]] = {}
+        self.vocabulary = Vocabulary()
+        """The words that a memory has, or had."""
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
         # The rows by time, and their times, as last computed; None if a memory was added out of order since.
@@ -153,6 +156,13 @@ class Index:
     def scores(self) -> Floats:
         """Score points of each memory."""
         return np.frombuffer(self._scores, np.float64)
+
+    def holds(self, word: str) -> bool:
+        """Whether a memory has this word."""
+        posting_list = self._posting_lists.get(word)
+        if posting_list is None or len(self.ids) == len(self.rows):
+            return posting_list is not None
+        return any(self._alive[int(row)] for row in posting_list[::2])
 
     def alive(self) -> Mask:
         """False for tombstones."""
@@ -229,6 +239,7 @@ class Index:
             posting_list = self._posting_lists.get(word)
             if posting_list is None:
                 posting_list = self._posting_lists[word] = array("d")
+                self.vocabulary.add(word)
             posting_list.append(row)
             posting_list.append(weight)
         self._timeline = None
@@ -304,6 +315,15 @@ class Columns:
         if not any(part.cosines for part in self._searched):
             return None
         return np.array([part.cosines.get(id, -inf) for part in self._searched for id in part.index.ids])
+
+    def __contains__(self, word: str) -> bool:
+        """Whether a memory has this word."""
+        return any(part.index.holds(word) for part in self._searched)
+
+    def alike(self, word: str) -> Iterator[str]:
+        """The words of memories that are spelt like `word`, as in `Vocabulary`."""
+        for part in self._searched:
+            yield from filter(part.index.holds, part.index.vocabulary.alike(word))
 
     @property
     def in_turn(self) -> bool:

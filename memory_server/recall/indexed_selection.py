@@ -6,19 +6,30 @@ sums. `decide` keeps everything that it computed, so that `explanation.py` gives
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
 
 import numpy as np
 
-from memory_server.core.model import Session
+from memory_server.core.model import Session, ShortTermMemory
 from memory_server.recall.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
-from memory_server.recall.selection import HeldBack, Recall, Recalled, holds_on
+from memory_server.recall.relevance import (
+    MatchedWord,
+    Receipt,
+    age_of,
+    corrected,
+    cue_points,
+    decay,
+    factor_of,
+    match_needed,
+    score_points,
+    stretches,
+)
+from memory_server.recall.selection import HeldBack, Recall, Recalled, asks, holds_on
 from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
@@ -35,15 +46,19 @@ class Match:
     points: Floats
     around: Floats
     """What a memory gains from the others of its episode."""
+    span: Floats
+    """What it gains for lying within the time that the query names."""
+    evidence: Floats
+    """The points that the threshold is for."""
     shares: Mask
-    """Whether a word of the last message is shared that is not a function word."""
+    """Whether something of the last message is shared: after a statement, a word that is not a function word."""
 
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
         found = self.occurrences
         places = np.flatnonzero(found.rows == row)
         pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
         terms = ((self.terms[number], weight) for number, weight in pairs)
-        return tuple(MatchedWord(t.word, t.query_weight, weight, t.factor, t.telling) for t, weight in terms)
+        return tuple(replace(term, memory_weight=weight) for term, weight in terms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +74,8 @@ class Nearnesses:
     def of(self, row: int) -> Nearness | None:
         if not np.isfinite(self.cosines[row]):
             return None
-        ranks = (rows.index(row) + 1 if row in rows else None for rows in (self.near, self.worded))
-        return Nearness(float(self.cosines[row]), *ranks)
+        near, worded = (rows.index(row) + 1 if row in rows else None for rows in (self.near, self.worded))
+        return Nearness(float(self.cosines[row]), near, worded, bool(self.cosines[row] >= self.needed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,11 +87,18 @@ class Decision:
     match: Match
     now_ms: int
     parameters: RecallParameters
+    strong: Mask
+    """Relevant enough to come unasked."""
     eligible: Mask
     """Alive, and not held back by `hold_on`."""
     in_context: Mask
     """Held back because the asking session still has it in its context."""
     relevance: Floats
+    """With the `cue_points` of the rows that can come forward by them."""
+    cues: Mapping[int, float]
+    """These points, where there are any."""
+    least_beside: float
+    """The relevance that is needed beside the best memory; 0: any."""
     chosen: list[int]
     """Rows that came as top and next, most relevant first."""
     passed_over: dict[int, int]
@@ -104,23 +126,40 @@ class Decision:
             ),
             searched=len(self.columns),
             query=self.query,
+            answers=self._answers(),
         )
+
+    def _answers(self) -> dict[str, ShortTermMemory]:
+        """The memories that were said next after the chosen ones that end with a question, by the ids of these."""
+        asking = [row for row in self.chosen if asks(self.columns.memory(row))] if self.parameters.answers else []
+        if not asking:
+            return {}
+        rows, _, together, _ = self.columns.timeline(self.parameters.episode_pause_ms)
+        found: dict[str, ShortTermMemory] = {}
+        for row in asking:
+            place = row if rows is None else int(np.flatnonzero(rows == row)[0])
+            if place < len(together) and together[place]:
+                following = place + 1 if rows is None else int(rows[place + 1])
+                if self.eligible[following] and following not in (*self.chosen, *self.drawn):
+                    found[self.columns.name_of(row)[0]] = self.columns.memory(following)
+        return found
 
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
         return tuple(map(self._explained, rows))
 
     def _explained(self, row: int) -> Recalled:
-        memory, words, around = self.columns.memory(row), self.match.words_of(row), float(self.match.around[row])
-        age_ms = age_of(memory.time_ms, self.now_ms)
-        points = score_points(memory, self.parameters)
+        memory, match, parameters = self.columns.memory(row), self.match, self.parameters
+        age_ms, points = age_of(memory.time_ms, self.now_ms), score_points(memory, parameters)
+        gained = float(match.around[row]), float(match.span[row]), self.cues.get(row, 0.0)
         near = None if self.nearness is None else self.nearness.of(row)
-        receipt = Receipt(words, decay(age_ms, self.parameters), age_ms, points, around, near)
-        return Recalled(memory, receipt, self.columns.kept_in(row))
+        receipt = Receipt(match.words_of(row), decay(age_ms, parameters), age_ms, points, *gained, nearness=near)
+        weak = not (self.strong[row] or (near is not None and near.stands_out))
+        return Recalled(memory, receipt, self.columns.kept_in(row), weak=weak)
 
     @property
     def needed(self) -> float:
         """The threshold: in the Node original for the relevance, else for the evidence."""
-        return max(self.parameters.threshold, match_needed(len(self.columns), self.parameters))
+        return max(self.parameters.threshold, match_needed(len(self.columns), self.query, self.parameters))
 
     def nearest(self) -> tuple[float, int | None, int]:
         """The most points that a memory shares with the query, its row (the newest of equal ones; None if no memory
@@ -150,24 +189,37 @@ def decide(
         columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
     )
     eligible = columns.alive & ~(in_context | too_young)
+    query = corrected(query, columns, parameters)
     match = matched(columns, query, parameters)
-    evidence = match.points + match.around
+    shared = match.points + match.around + match.span
     score = np.minimum(columns.scores, parameters.score_ceiling) if parameters.must_share else columns.scores
-    relevance: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0) + evidence + score
+    relevance: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0) + shared + score
 
-    may_come = eligible & (relevance >= parameters.threshold) & (evidence >= match_needed(len(columns), parameters))
+    strong = (relevance >= parameters.threshold) & (match.evidence >= match_needed(len(columns), query, parameters))
     if parameters.must_share:
-        may_come &= match.shares
-    places = parameters.top_count + parameters.next_count
-    ranked, nearness = _ranked(np.flatnonzero(may_come), relevance, columns), None
+        strong &= match.shares
+    may_come = match.points + match.span > 0.0 if parameters.weak_too and parameters.must_share else strong
+    candidates = np.flatnonzero(eligible & may_come)
+    first = islice(_ranked(candidates, relevance, columns), parameters.reordered if query.cue else 0)
+    cues = {row: gained for row in first if (gained := cue_points(columns.memory(row), query, parameters))}
+    for row, gained in cues.items():
+        relevance[row] += gained
+    best = float(relevance[candidates].max()) if len(candidates) else 0.0
+    least = 0.0 if parameters.weak_too else parameters.nearly_best * best
+    if least > 0.0:
+        candidates = candidates[relevance[candidates] >= least]
+    ranked, nearness = _ranked(candidates, relevance, columns), None
     if (cosines := columns.cosines()) is not None:
-        worded = _ranked(np.flatnonzero(eligible & (evidence > 0.0)), relevance, columns)
+        worded = _ranked(np.flatnonzero(eligible & (shared > 0.0)), relevance, columns)
         known = np.flatnonzero(eligible & np.isfinite(cosines))
         needed = needed_cosine(cosines[known].tolist(), parameters.meaning_margin)
         near = _ranked(known, cosines, columns)
         nearness = Nearnesses(cosines, needed, list(islice(near, FUSED)), list(islice(worded, FUSED)))
-        ranked = _fused(nearness, may_come | (cosines >= needed), columns)
-    chosen, passed_over = _spaced(ranked, times, places, parameters)
+        by_words = np.zeros(len(columns), dtype=bool)
+        by_words[candidates] = True
+        by_meaning = np.isfinite(cosines) if parameters.weak_too else cosines >= needed
+        ranked = _fused(nearness, by_words | by_meaning, columns)
+    chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
 
     weights = _flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
@@ -176,16 +228,20 @@ def decide(
         weights[chosen] = 0.0
         for row in chosen:
             weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
-    drawn = _drawn(weights, columns, rng, parameters)
+    answered = query.question and parameters.matches_for_chance and chosen
+    drawn = [] if answered else _drawn(weights, columns, rng, parameters)
     return Decision(
         columns=columns,
         query=query,
         match=match,
         now_ms=now_ms,
         parameters=parameters,
+        strong=strong,
         eligible=eligible,
         in_context=in_context & columns.alive,
         relevance=relevance,
+        cues=cues,
+        least_beside=least,
         chosen=chosen,
         passed_over=passed_over,
         weights=weights,
@@ -201,23 +257,38 @@ def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Mat
     holders = np.bincount(found.terms, minlength=len(sought)).tolist()
     memories = len(columns)
     terms = [
-        MatchedWord(
-            text,
-            one.weight,
-            0.0,
-            one.factor * (rarity(count, memories) if parameters.rarity and count else 1.0),
-            one.telling,
-        )
+        MatchedWord(text, one.weight, 0.0, factor_of(one, count, memories, parameters), one.telling, one.last)
         for (text, one), count in zip(sought, holders, strict=True)
     ]
     points = np.array([term.query_weight for term in terms])[found.terms] if terms else np.zeros(0)
     points += found.weights
     points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
     rows = len(columns.times)
-    total = np.bincount(found.rows, points, rows).astype(np.float64, copy=False)
+    total = _of_rows(found.rows, points, rows)
+    last = np.array([term.last for term in terms], np.bool_)[found.terms]
+    only = Occurrences(found.terms[last], found.rows[last], found.weights[last])
+    of_last = total if last.all() else _of_rows(only.rows, points[last], rows)
+    around = _from_episodes(columns, only, points[last], of_last, parameters)
+    span = np.zeros(rows)
+    for begin, end, gained in stretches(query, parameters):
+        span[(columns.times >= begin) & (columns.times < end)] = gained
     shares = np.zeros(rows, np.bool_)
-    shares[found.rows[np.array([term.telling for term in terms], np.bool_)[found.terms]]] = True
-    return Match(terms, found, total, _from_episodes(columns, found, points, total, parameters), shares)
+    if query.question or not parameters.must_share:
+        shares[only.rows] = True
+        shares |= span > 0.0
+        return Match(terms, found, total, around, span, total + around + span, shares)
+    telling = np.array([term.telling for term in terms], np.bool_)[found.terms]
+    if parameters.statement_words == 1:
+        shares[found.rows[telling]] = True
+    else:
+        pairs = np.unique(np.stack((found.rows[telling], found.terms[telling])), axis=1)
+        shares = np.bincount(pairs[0].astype(np.int64), minlength=rows) >= parameters.statement_words
+    return Match(terms, found, total, around, span, _of_rows(found.rows[telling], points[telling], rows), shares)
+
+
+def _of_rows(rows: Integers, points: Floats, count: int) -> Floats:
+    """The sum of the points of each of so many rows."""
+    return np.bincount(rows, points, count).astype(np.float64, copy=False)
 
 
 def _from_episodes(

@@ -29,17 +29,46 @@ class RecallParameters:
     """Points that a memory must share with the query among 300 memories, at any age and score: `relevance.match_needed`
     computes it for fewer and more memories."""
     meaning_margin: float = 1.0
-    """Standard deviations by which a memory that comes only by meaning must stand out (`fusion.needed_cosine`); -inf:
-    all may come, as in a search that somebody asked for. With 1.0 two small models brought such a memory to 0 to 8 %
-    of small talk, with 0.5 to 4 to 16 %."""
+    """Standard deviations by which a memory must stand out that comes unasked only by meaning (`fusion.needed_cosine`).
+    With 1.0 two small models brought such a memory to 0 to 8 % of small talk, with 0.5 to 4 to 16 %."""
+    question_match: float = 1.0
+    """The share of `least_match` that is enough where the last message is a question: who asks wants an answer."""
+    statement_match: float = 1.0
+    """The share of `least_match` that the words of a statement need. Only those count that say something."""
+    statement_words: int = 1
+    """So many different words of a statement must be shared. The hook demands two: most prompts for code are about
+    nothing that was said before."""
+    nearly_best: float = 0.0
+    """What has less than this share of the relevance of the best memory does not come unasked. The hook: 0.5."""
     must_share: bool = False
-    """Whether a memory must share a word of the last message that is not a function word to come as top or next, and
-    only `score_ceiling` points of its score count."""
+    """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
+    a function word, and only `score_ceiling` points of its score count."""
+    weak_too: bool = False
+    """Whether what shares any word comes, marked as weak where it would not come unasked: a search that somebody asked
+    for gives the best there is. Callers set it."""
     rarity: bool = False
     """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
     fully."""
+    few_holders: int = 0
+    """A single Chinese character that is a word of a question (我家猫叫什么) counts as a whole word if at most so
+    many memories hold it."""
+    typo_factor: float = 0.0
+    """Factor on an English word that stands for one of the query that no memory has: one letter away."""
+    span_points: float = 0.0
+    """Points of a memory within a stretch of time that the last message names: 7月份, last week; shortly before or
+    after it, half of them."""
+    span_before_ms: int = DAY_MS
+    """So long before the stretch: what is planned."""
+    span_after_ms: int = 4 * DAY_MS
+    """So long after the stretch: what is told later."""
+    cue_points: float = 0.0
+    """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`;
+    only for the first `reordered` ones. They do not count for the threshold."""
+    reordered: int = 64
+    """Memories that `cue_points` can bring forward."""
     neighbour_share: float = 0.0
-    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode."""
+    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode.
+    Only words of the last message count."""
     episode_share: float = 0.0
     """It also gains this share of what the rest of its episode shares with the query."""
     episode_pause_ms: int = 60 * MINUTE_MS
@@ -49,6 +78,11 @@ class RecallParameters:
     """Memories of the first tier (the Node original)."""
     next_count: int = 1
     """Memories of the second tier (the Node original)."""
+    answers: bool = False
+    """Whether a memory that ends with a question is shown with the next one of its episode, where there is room."""
+    matches_for_chance: bool = False
+    """Whether after a question matches take the places of the memories by chance; these come only if nothing
+    matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
     top_reinforcement: float = 5.0
@@ -74,16 +108,28 @@ class RecallParameters:
     flashback_horizon_ms: int = 365 * DAY_MS
     """Age at which recency stops counting in the draw."""
 
+    def places(self, *, question: bool) -> int:
+        """Memories that come as top and next at most."""
+        return self.top_count + self.next_count + (self.flashback_count if question and self.matches_for_chance else 0)
+
 
 USUAL = RecallParameters(
     decay_ceiling=5.0,
     threshold=-inf,
     least_match=33.0,
+    question_match=0.65,
+    statement_match=0.9,
     must_share=True,
     rarity=True,
+    few_holders=2,
+    typo_factor=0.7,
+    span_points=20.0,
+    cue_points=7.5,
     neighbour_share=0.25,
     episode_share=0.25,
-    same_moment=2,
+    answers=True,
+    matches_for_chance=True,
+    same_moment=3,
     score_ceiling=10.0,
     flashback_score_full=10.0,
 )

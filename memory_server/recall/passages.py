@@ -48,6 +48,7 @@ _END = re.compile(
     r"|(?<=[^\x00-\x7f])\.(?![A-Za-z0-9_.]))"
     r"[\"')\]”’」』）】]{0,3}"
 )
+_AFTER_A_MARK = " \n\r\t\"')]”’」』）】"
 _PAUSE = re.compile(r"[，、；：,;:](?!\d)|\s")
 
 
@@ -72,13 +73,14 @@ Match = Callable[[int, str], Mapping[str, float]]
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """`texts[text][start:end]`. `code` is the number of its block of code; 0 outside of code. `torn`: a word may
-    continue after its end."""
+    continue after its end. `within`: it begins within a sentence."""
 
     text: int
     start: int
     end: int
     code: int = 0
     torn: bool = False
+    within: bool = False
 
 
 def passages(
@@ -92,7 +94,7 @@ def passages(
     if seeds:
         for asked in map(choice.before, seeds):
             if asked is not None:
-                choice.add(asked)
+                choice.add_sentence(asked)
         _grow(choice, [way for seed in seeds for way in ((seed, 1), (seed, -1))])
     else:
         # Of each text the first chunk that is not code, or else its first chunk.
@@ -130,13 +132,14 @@ def chunks_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterato
 
 def _parts(text: str, start: int, end: int, longest: int, number: int, code: int) -> Iterator[Chunk]:
     """`text[start:end]` in parts that are not too long, cut after a comma or the like if possible."""
+    first = start
     while end - start > longest:
         latest = start + min(longest, end - start - _STUB_CHARS)
         pauses = [pause.end() for pause in _PAUSE.finditer(text, start + longest // 2, latest)]
         place = pauses[-1] if pauses else _between_characters(text, latest)
-        yield Chunk(number, start, place, code, torn=not pauses)
+        yield Chunk(number, start, place, code, not pauses, start > first)
         start = place
-    yield Chunk(number, start, end, code)
+    yield Chunk(number, start, end, code, within=start > first)
 
 
 def _between_characters(text: str, place: int) -> int:
@@ -163,6 +166,11 @@ def clipped(text: str, most: int, measure: Measure) -> str:
     while kept and (kept[-1].isspace() or unicodedata.category(kept[-1]) == "Cf"):
         kept = kept[:-1]
     return kept + ELLIPSIS
+
+
+def ends_asking(text: str) -> bool:
+    """Whether `text` ends with a question mark."""
+    return text.rstrip(_AFTER_A_MARK).endswith(("?", "？", "؟"))
 
 
 class _Choice:
@@ -211,10 +219,27 @@ class _Choice:
                 yield number
 
     def before(self, number: int) -> int | None:
-        """The last chunk of the text before that of a chunk, such as the question that it answers; None if there is
-        none."""
+        """The last chunk of the text before that of a chunk, if it ends with the question that this one answers; None
+        if it does not."""
         earlier = self.spans[self.chunks[number].text - 1] if self.chunks[number].text else ()
-        return next((last for last in reversed(earlier) if not self.chunks[last].code), None)
+        last = next((last for last in reversed(earlier) if not self.chunks[last].code), None)
+        if last is None:
+            return None
+        chunk = self.chunks[last]
+        return last if ends_asking(self.texts[chunk.text][chunk.start : chunk.end]) else None
+
+    def add_sentence(self, number: int) -> bool:
+        """Show a chunk with what its sentence has before it, or nothing: "by then?" says nothing by itself."""
+        first = number
+        while self.chunks[first].within and first not in self._shown:
+            first -= 1
+        parts = [part for part in range(first, number + 1) if part not in self._shown]
+        if not parts:
+            return False
+        chunk = self.chunks[number]
+        length = self._measure.length(self.texts[chunk.text][self.chunks[parts[0]].start : chunk.end])
+        spare = self._heads[chunk.text] + 2 * self._measure.length(self._gap) + 1
+        return (len(parts) == 1 or length + spare <= self.left) and all(map(self.add, parts))
 
     def add(self, number: int) -> bool:
         """Show a chunk, if it is not shown and there is room for it; the first chunk is cut if there is not enough
@@ -322,4 +347,4 @@ def _grow(choice: _Choice, ways: Sequence[tuple[int, Literal[1, -1]]]) -> None:
     the chunk where it begins, and 1 for forwards or -1 for backwards."""
     walks = [choice.around(home, step) for home, step in ways]
     while walks:
-        walks = [walk for walk in walks if (number := next(walk, None)) is not None and choice.add(number)]
+        walks = [walk for walk in walks if (number := next(walk, None)) is not None and choice.add_sentence(number)]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
+from hashlib import blake2b
 from itertools import accumulate
 from typing import Literal
 
@@ -62,10 +63,12 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The lines of one memory. `match` finds words of the question in a text of a time; None: nobody asked for it."""
+    """The lines of one memory. `match` finds words of the question in a text of a time; None: nobody asked for it.
+    `spare`: it comes only where all others leave room."""
 
     lines: list[_Line]
     match: Callable[[str, int], Mapping[str, float]] | None = None
+    spare: bool = False
 
 
 def prompt_lines(
@@ -79,13 +82,16 @@ def prompt_lines(
     max_chars: int | None = None,
     language: Language | None = None,
     wording: Wording | None = None,
+    given: set[str] | None = None,
 ) -> str:
     """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
     empty where nothing came or fits. First the long-term memories that were activated, in order, then what was recalled
     as top, next and flashback; what came by chance says so. Then `memories` that no search brought: of those that are
     too long, the beginnings. The same line comes once. `zone` is where the readers live (None: the system's zone),
     `language` that of ages, roles and punctuation (None: that of the memories). `wording` is how memories and question
-    became words (None: as in the Node original)."""
+    became words (None: as in the Node original). A memory that ends with a question is followed by what was said next,
+    where there is room. `given`: the keys of lines that the reader was given before, which do not come again; those of
+    the lines that come are added."""
     wording = wording or Wording()
     recalled = [] if recall is None else [(item.memory, False) for item in (*recall.top, *recall.next)]
     recalled += [] if recall is None else [(item.memory, True) for item in recall.flashback]
@@ -101,8 +107,10 @@ def prompt_lines(
         lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
         words, query = wording.within(memory.conversation_id), Query() if recall is None else recall.query
         blocks.append(_Block(lines, partial(words.match_of, query)))
+        if recall is not None and not by_chance and (said := recall.answers.get(memory.id)) is not None:
+            blocks.append(_Block(list(_lines_of(said, now_ms, zone, language)), blocks[-1].match, spare=True))
     blocks += [_Block(list(_lines_of(memory, now_ms, zone, language))) for memory in memories]
-    return _within(blocks, max_bytes, max_chars, language)
+    return _within(blocks, max_bytes, max_chars, language, given)
 
 
 def language_of(texts: Iterable[str]) -> Language:
@@ -169,27 +177,40 @@ def _speaker(message: Message, language: Language) -> str:
     return clipped(name, _NAME_BYTES, BYTES)
 
 
-def _within(blocks: Iterable[_Block], max_bytes: int, max_chars: int | None, language: Language) -> str:
+def _within(
+    blocks: Iterable[_Block], max_bytes: int, max_chars: int | None, language: Language, given: set[str] | None
+) -> str:
     """As many of the first memories as say something in that room; where it is short they have equal parts of it."""
     measure, most = (BYTES, max_bytes) if max_chars is None else (CHARS, max_chars)
     left = most + 1  # the last line has no break after it
-    kept: list[tuple[_Block, int, int]] = []
-    for block in _each_line_once(blocks):
+    kept: dict[int, tuple[_Block, int, int]] = {}
+    once = list(_each_line_once(blocks))
+    full = False
+    for number, block in sorted(enumerate(once), key=lambda item: item[1].spare):
         heads = [measure.length(line.head) + 1 for line in block.lines]
         bodies = [measure.length(line.body) for line in block.lines]
         whole = sum(heads) + sum(bodies)
         least = min(whole, max(heads) + min(max(bodies), measure.least))
         wanted = whole if block.match is None else min(whole, max(most // _SHARE, least))
+        if full or least > left or (block.spare and number - 1 not in kept):
+            full |= not block.spare
+            continue
         left -= least
-        if left < 0:
-            left += least
-            break
-        kept.append((block, least, wanted))
-    share = _even_share([wanted - least for _, least, wanted in kept], left)
+        kept[number] = block, least, wanted
+    share = _even_share([wanted - least for _, least, wanted in kept.values()], left)
     lines = []
-    for block, least, wanted in kept:
-        lines += _cut_to(block, least + min(wanted - least, share), measure, language)
+    for _, (block, least, wanted) in sorted(kept.items()):
+        for line, text in _cut_to(block, least + min(wanted - least, share), measure, language):
+            if given is None or given.isdisjoint(keys := (_key(line, text), _key(line, line.body))):
+                lines.append(line.head + text)
+                if given is not None:
+                    given.add(keys[0])
     return "\n".join(lines)
+
+
+def _key(line: _Line, text: str) -> str:
+    """Names what was given of a line."""
+    return blake2b(f"{line.time_ms} {text}".encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def _each_line_once(blocks: Iterable[_Block]) -> Iterator[_Block]:
@@ -202,21 +223,22 @@ def _each_line_once(blocks: Iterable[_Block]) -> Iterator[_Block]:
                 seen.add(key)
                 lines.append(line)
         if lines:
-            yield _Block(lines, block.match)
+            yield _Block(lines, block.match, block.spare)
 
 
-def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> list[str]:
-    """The lines of a memory within `room`, a break after each included: its passages, or all cut to one length."""
+def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> list[tuple[_Line, str]]:
+    """The lines of a memory, each with what is shown of it, within `room`, a break after each included: its passages,
+    or all cut to one length."""
     lines, match = block.lines, block.match
     heads = [measure.length(line.head) + 1 for line in lines]
     bodies = [measure.length(line.body) for line in lines]
     if sum(heads) + sum(bodies) <= room:
-        return [line.head + line.body for line in lines]
+        return [(line, line.body) for line in lines]
     if match is None:
         needed = accumulate(head + min(body, measure.least) for head, body in zip(heads, bodies, strict=True))
         count = max(1, sum(total <= room for total in needed))
         most = _even_share(bodies[:count], room - sum(heads[:count]))
-        return [line.head + clipped(line.body, most, measure) for line in lines[:count]]
+        return [(line, clipped(line.body, most, measure)) for line in lines[:count]]
     shown = passages(
         [line.said for line in lines],
         heads,
@@ -225,7 +247,7 @@ def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> l
         measure=measure,
         spaced=language == "en",
     )
-    return [line.head + text for line, text in zip(lines, shown, strict=True) if text]
+    return [(line, text) for line, text in zip(lines, shown, strict=True) if text]
 
 
 def _even_share(sizes: Iterable[int], room: int) -> int:

@@ -10,10 +10,11 @@ whole columns, and a test compares both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from struct import pack, unpack
+from typing import Protocol
 
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall.fusion import Nearness
@@ -24,6 +25,8 @@ from nlp.grams import pairs_in
 
 _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
 """Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
+_LEAST_LETTERS = 5
+"""A shorter word is one letter away from too many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class MatchedWord:
     factor: float = 1.0
     telling: bool = True
     """Whether it is in the last message and is not a function word such as `what` or 我们."""
+    last: bool = True
+    """Whether it is in the last message."""
 
     @property
     def points(self) -> float:
@@ -49,20 +54,37 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match + around − decay + score`. `around`: the points that it gains from
-    its episode. `nearness`: its place by meaning, where the search had vectors and it has one."""
+    """Why a memory has the relevance it has: `match + around + span + cue − decay + score`. `around`: the points that
+    it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for holding
+    the kind of answer that it asks for. `nearness`: its place by meaning, where the search had vectors and it has
+    one."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
     age_ms: int
     score: float
     around: float = 0.0
+    span: float = 0.0
+    cue: float = 0.0
     nearness: Nearness | None = None
 
+    def shares(self, query: Query, parameters: RecallParameters) -> bool:
+        """Whether something of the last message is shared: after a statement, words that are not function words."""
+        if query.question:
+            return self.span > 0.0 or any(word.last for word in self.matched)
+        return len({word.word for word in self.matched if word.telling}) >= parameters.statement_words
+
+    def evidence(self, query: Query, parameters: RecallParameters) -> float:
+        """The points that the threshold is for: after a statement only those of words of the last message that say
+        something, because a person goes on talking about many things."""
+        if query.question or not parameters.must_share:
+            return self.shared
+        return sum(word.points for word in self.matched if word.telling)
+
     @property
-    def shares(self) -> bool:
-        """Whether a word of the last message is shared that is not a function word."""
-        return any(word.telling for word in self.matched)
+    def shared(self) -> float:
+        """The points of what it shares with the query: words, its episode, its time."""
+        return self.match + self.around + self.span
 
     @property
     def match(self) -> float:
@@ -70,7 +92,7 @@ class Receipt:
 
     @property
     def relevance(self) -> float:
-        return self.match + self.around - self.decay + self.score
+        return self.match + self.around + self.span + self.cue - self.decay + self.score
 
     def line(self) -> str:
         """One short line for people: the heaviest shared words with both weights, decay with age, score."""
@@ -79,9 +101,10 @@ class Receipt:
         if len(heaviest) > 3:
             words += f" and {len(heaviest) - 3} more"
         around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
-        line = (
-            f"{words or 'no shared word'}{around}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
-        )
+        span = f"; +{self.span:.1f} for its time" if self.span else ""
+        cue = f"; +{self.cue:.1f} for what is asked" if self.cue else ""
+        points = f"{around}{span}{cue}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
+        line = f"{words or 'no shared word'}{points}"
         return line if self.nearness is None else f"{line}; {self.nearness.line()}"
 
 
@@ -101,11 +124,15 @@ def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float
     return min(memory.score, parameters.score_ceiling) if parameters.must_share else memory.score
 
 
-def match_needed(memories: int, parameters: RecallParameters) -> float:
-    """The points that a memory must share with the query, among `memories` memories: it grows with the greatest
-    possible idf, because among more memories one shares more by chance. Below 12 memories it stays the same: otherwise
-    a single common word would be enough."""
-    return parameters.least_match * _idf(1, max(memories, _FEWEST)) / _idf(1, _USUAL_NUMBER)
+def match_needed(memories: int, query: Query, parameters: RecallParameters) -> float:
+    """The points that a memory must share with the query, among `memories` memories. After a statement it grows with
+    the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
+    beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
+    common word would be enough."""
+    of_form, most = parameters.statement_match, memories
+    if query.question:
+        of_form, most = parameters.question_match, min(memories, _USUAL_NUMBER)
+    return of_form * parameters.least_match * _idf(1, max(most, _FEWEST)) / _idf(1, _USUAL_NUMBER)
 
 
 def rarity(holders: int, memories: int) -> float:
@@ -124,17 +151,111 @@ def receipts(
 ) -> list[Receipt]:
     """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
     counts twice."""
+    query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
     place = {word: number for number, word in enumerate(query.words)}
     found = [_shared(memory, query, place, wording) for memory in memories]
     holders = Counter(key for shared in found for key, _ in shared)
-    factors = {key: rarity(count, len(memories)) if parameters.rarity else 1.0 for key, count in holders.items()}
-    matched = [[(key, replace(word, factor=word.factor * factors[key])) for key, word in shared] for shared in found]
+    factors = {
+        (gram, term): factor_of((query.grams if gram else query.words)[term], count, len(memories), parameters)
+        for (gram, term), count in holders.items()
+    }
+    matched = [[(key, replace(word, factor=factors[key])) for key, word in shared] for shared in found]
     ages = [age_of(memory.time_ms, now_ms) for memory in memories]
     gains = _around(memories, matched, parameters)
+    spans = [span_points(memory.time_ms, query, parameters) for memory in memories]
     return [
-        Receipt(tuple(w for _, w in words), decay(age, parameters), age, score_points(memory, parameters), gained)
-        for memory, age, words, gained in zip(memories, ages, matched, gains, strict=True)
+        Receipt(tuple(w for _, w in words), decay(age, parameters), age, score_points(memory, parameters), gained, span)
+        for memory, age, words, gained, span in zip(memories, ages, matched, gains, spans, strict=True)
     ]
+
+
+def factor_of(sought: Sought, holders: int, memories: int, parameters: RecallParameters) -> float:
+    """The factor on a term that so many of the memories hold."""
+    full = sought.alone and holders <= parameters.few_holders
+    return (1.0 if full else sought.factor) * (rarity(holders, memories) if parameters.rarity and holders else 1.0)
+
+
+def stretches(query: Query, parameters: RecallParameters) -> list[tuple[int, int, float]]:
+    """The stretches of time that give points: from the first millisecond to the first after, and the points; a later
+    one gives more."""
+    before, after, points = parameters.span_before_ms, parameters.span_after_ms, parameters.span_points
+    around = [(begin - before, end + after, points / 2) for begin, end in query.spans]
+    return around + [(begin, end, points) for begin, end in query.spans]
+
+
+def span_points(time_ms: int, query: Query, parameters: RecallParameters) -> float:
+    """The points of a memory for the time at which it was said."""
+    return max((points for begin, end, points in stretches(query, parameters) if begin <= time_ms < end), default=0.0)
+
+
+def cue_points(memory: ShortTermMemory, query: Query, parameters: RecallParameters) -> float:
+    """The points of a memory for holding the kind of answer that the query asks for."""
+    if not parameters.cue_points or query.cue is None:
+        return 0.0
+    texts = [message.content for message in memory.messages] or [memory.text]
+    return parameters.cue_points if any(map(query.cue.held.search, texts)) else 0.0
+
+
+class Vocabulary:
+    """Words, and those of them that are spelt alike."""
+
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self._words: set[str] = set()
+        self._alike: dict[tuple[str, int], list[str]] = {}
+        for word in words:
+            if word not in self._words:
+                self.add(word)
+
+    def add(self, word: str) -> None:
+        """Add a word that is not there yet."""
+        self._words.add(word)
+        if _may_be_misspelt(word):
+            self._alike.setdefault((word[0], len(word)), []).append(word)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._words
+
+    def alike(self, word: str) -> Iterator[str]:
+        """The words with the same first letter that are one letter away, or have two letters exchanged."""
+        sizes = range(len(word) - 1, len(word) + 2)
+        return (other for size in sizes for other in self._alike.get((word[0], size), ()) if _one_edit(word, other))
+
+
+class Words(Protocol):
+    """The words of the searched memories, as `Vocabulary` has them."""
+
+    def __contains__(self, word: str) -> bool: ...
+    def alike(self, word: str) -> Iterable[str]: ...
+
+
+def corrected(query: Query, known: Words, parameters: RecallParameters) -> Query:
+    """`query` with a word of the memories, `known`, in place of each English word that no memory has: the first by
+    spelling of those that are alike."""
+    if not parameters.typo_factor:
+        return query
+    words: dict[str, Sought] = {}
+    for word, sought in query.words.items():
+        unknown = _may_be_misspelt(word) and word not in known
+        meant = min(known.alike(word), default=None) if unknown else None
+        if meant is None:
+            words.setdefault(word, sought)
+        else:
+            words.setdefault(meant, sought._replace(factor=sought.factor * parameters.typo_factor))
+    return replace(query, words=words)
+
+
+def _may_be_misspelt(word: str) -> bool:
+    return len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha()
+
+
+def _one_edit(word: str, other: str) -> bool:
+    """Whether one letter, not the first, is missing, added, another, or exchanged with the next."""
+    size = min(len(word), len(other))
+    same = next((place for place in range(size) if word[place] != other[place]), size)
+    one, two = word[same:], other[same:]
+    if len(word) == len(other):
+        return one[1:] == two[1:] or (one[2:] == two[2:] and one[:2] == two[1::-1])
+    return one[1:] == two or one == two[1:]
 
 
 def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
@@ -193,7 +314,7 @@ def _shared(memory: ShortTermMemory, query: Query, place: Mapping[str, int], wor
     def note(sought: Mapping[str, Sought], term: str, weight: float) -> None:
         one = sought[term]
         key = sought is query.grams, term
-        shared.append((key, MatchedWord(term, one.weight, weight, one.factor, one.telling)))
+        shared.append((key, MatchedWord(term, one.weight, weight, one.factor, one.telling, one.last)))
 
     # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
     if not query.words.keys().isdisjoint(memory.words):
@@ -216,6 +337,7 @@ def _around(
         return gained
     order = sorted(range(len(memories)), key=lambda place: (memories[place].time_ms, memories[place].id))
     number = episodes((memories[place].time_ms for place in order), parameters.episode_pause_ms)
+    matched = [[(key, word) for key, word in shared if word.last] for shared in matched]
     match = [sum(word.points for _, word in shared) for shared in matched]
     most: dict[int, dict[_Key, float]] = {}
     for place, episode in zip(order, number, strict=True):

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import nsmallest
+from itertools import pairwise
 from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -22,7 +23,8 @@ from memory_server.core.changes import ForgetReason, Forgotten, Reinforced
 from memory_server.core.model import NOTHING, LongTermMemory, Message, Session, ShortTermMemory
 from memory_server.recall.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.recall.parameters import Parameters, RecallParameters
-from memory_server.recall.relevance import Receipt, age_of, decay, match_needed, receipts
+from memory_server.recall.passages import ends_asking
+from memory_server.recall.relevance import Receipt, age_of, cue_points, decay, match_needed, receipts
 from memory_server.recall.words import Query, Wording
 from nlp.stems import says_little
 from sandbox import Failed, Fired, Verdict
@@ -42,6 +44,8 @@ class Recalled:
     memory: ShortTermMemory
     receipt: Receipt
     kept_in: str | None = None
+    weak: bool = False
+    """Whether it shares too little to come unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +68,17 @@ class Recall:
     held_back: HeldBack
     searched: int
     query: Query = field(default_factory=Query)
+    answers: Mapping[str, ShortTermMemory] = field(default_factory=dict)
+    """For top and next memories that end with a question, by id: the memory that was said next."""
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
-        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks 0."""
-        for tier, points in ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement)):
+        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
+        ones 0."""
+        following = self.next[: parameters.next_count]  # a match in the place of a flashback gains as little as that
+        for tier, points in ((self.top, parameters.top_reinforcement), (following, parameters.next_reinforcement)):
             for recalled in tier:
-                yield recalled, points
+                if not recalled.weak:
+                    yield recalled, points
 
 
 def reinforcements(
@@ -105,27 +114,45 @@ def select(
     holds = list(map(hold, everything))
     eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
     in_context = holds.count("in_context")
+
+    def in_order(memory: ShortTermMemory) -> tuple[float, int, str]:
+        return -of_id[memory.id].relevance, -memory.time_ms, memory.id
+
     ranked = sorted(
-        (memory for memory in eligible if may_come(of_id[memory.id], len(everything), parameters)),
-        key=lambda memory: (-of_id[memory.id].relevance, -memory.time_ms, memory.id),
+        (memory for memory in eligible if may_come(of_id[memory.id], query, len(everything), parameters)),
+        key=in_order,
     )
+    first = ranked[: parameters.reordered]
+    for memory in first:
+        of_id[memory.id] = replace(of_id[memory.id], cue=cue_points(memory, query, parameters))
+    ranked = [*sorted(first, key=in_order), *ranked[len(first) :]]
+    least = 0.0 if parameters.weak_too or not ranked else parameters.nearly_best * of_id[ranked[0].id].relevance
+    if least > 0.0:
+        ranked = [memory for memory in ranked if of_id[memory.id].relevance >= least]
     if cosines:
         ranked = _fused(eligible, ranked, of_id, cosines, parameters)
 
     chosen: list[ShortTermMemory] = []
     adjacent = 0
     for memory in ranked:
-        if len(chosen) == parameters.top_count + parameters.next_count:
+        if len(chosen) == parameters.places(question=query.question):
             break
         near = sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
         if near < parameters.same_moment:
             chosen.append(memory)
         else:
             adjacent += 1
-    drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters)
+    answered = query.question and parameters.matches_for_chance and chosen
+    drawn = [] if answered else _flashbacks(eligible, chosen, now_ms, rng, parameters)
+    in_time = sorted(everything, key=attrgetter("time_ms", "id")) if parameters.answers else []
+    after = {memory.id: following for memory, following in pairwise(in_time)}
+    came = {memory.id for memory in (*chosen, *drawn)}
+    free = {memory.id for memory in eligible} - came
 
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
-        return tuple(Recalled(memory, of_id[memory.id]) for memory in tier)
+        made = ((memory, of_id[memory.id]) for memory in tier)
+        size = len(everything)
+        return tuple(Recalled(m, r, weak=not comes_unasked(r, query, size, parameters)) for m, r in made)
 
     return Recall(
         top=explained(chosen[: parameters.top_count]),
@@ -134,7 +161,20 @@ def select(
         held_back=HeldBack(len(everything) - len(eligible) - in_context, adjacent, in_context),
         searched=len(everything),
         query=query,
+        answers={
+            memory.id: said
+            for memory in chosen
+            if asks(memory)
+            and (said := after.get(memory.id)) is not None
+            and said.id in free
+            and said.time_ms - memory.time_ms <= parameters.episode_pause_ms
+        },
     )
+
+
+def asks(memory: ShortTermMemory) -> bool:
+    """Whether it ends with a question."""
+    return ends_asking(memory.messages[-1].content if memory.messages else memory.text)
 
 
 def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
@@ -144,12 +184,21 @@ def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallPar
     return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
 
 
-def may_come(receipt: Receipt, memories: int, parameters: RecallParameters) -> bool:
+def may_come(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
     """Whether one of so many memories is relevant enough to come as top or next."""
+    if parameters.weak_too and parameters.must_share:
+        return receipt.match + receipt.span > 0.0
+    return comes_unasked(receipt, query, memories, parameters)
+
+
+def comes_unasked(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
+    """The same where nobody asked for memories."""
+    if receipt.nearness is not None and receipt.nearness.stands_out:
+        return True
     return (
         receipt.relevance >= parameters.threshold
-        and receipt.match + receipt.around >= match_needed(memories, parameters)
-        and (receipt.shares or not parameters.must_share)
+        and receipt.evidence(query, parameters) >= match_needed(memories, query, parameters)
+        and (not parameters.must_share or receipt.shares(query, parameters))
     )
 
 
@@ -167,14 +216,16 @@ def _fused(
         return sorted(ids, key=lambda each: (-worth[each], -by_id[each].time_ms, each))
 
     by_id = {memory.id: memory for memory in eligible}
-    shared = {each: of_id[each].relevance for each in by_id if of_id[each].match + of_id[each].around > 0.0}
+    shared = {one: of_id[one].relevance for one in by_id if of_id[one].shared > 0.0}
     known = {each: cosines[each] for each in by_id if each in cosines}
     worded, near = best_first(shared, shared)[:FUSED], best_first(known, known)[:FUSED]
     needed = needed_cosine(known.values(), parameters.meaning_margin)
-    coming = {memory.id for memory in relevant} | {each for each in near if known[each] >= needed}
+    by_meaning = {each for each in near if parameters.weak_too or known[each] >= needed}
+    coming = {memory.id for memory in relevant} | by_meaning
     for each in known:
-        ranks = (ids.index(each) + 1 if each in ids else None for ids in (near, worded))
-        of_id[each] = replace(of_id[each], nearness=Nearness(known[each], *ranks))
+        ranks = [ids.index(each) + 1 if each in ids else None for ids in (near, worded)]
+        nearness = Nearness(known[each], ranks[0], ranks[1], known[each] >= needed)
+        of_id[each] = replace(of_id[each], nearness=nearness)
     scores = fused(worded, near, offset=OFFSET, meaning=MEANING)
     return [by_id[each] for each in best_first(coming & scores.keys(), scores)]
 

@@ -5,14 +5,16 @@ Memories and queries must become words in the same way, so both are here. `nlp` 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from itertools import chain, islice
 
 from memory_server.core.model import MAX_NAME_CHARS, Message, ShortTermMemory, said_in
+from memory_server.core.times import local, milliseconds
 from nlp import (
     ROLE_WEIGHTS,
     Emphasis,
@@ -25,7 +27,17 @@ from nlp import (
     sought_words,
     words_in,
 )
+from nlp.cues import Cue, cue_of
 from nlp.keywords import role_weight_of
+from nlp.questions import is_question
+from nlp.stems import stem
+from nlp.time_spans import time_spans
+
+_LOOKED_AT_CHARS = 20_000
+"""Characters of a memory in which the spelling of its words is looked for: 5 ms."""
+_WORD = re.compile(r"[^\W\d_]+")
+_DAY = re.compile("(\\d{1,2})月(\\d{1,2})日")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 QUERY_CHARS = 16_000
 """Characters by which is searched, from the end of the last message: at some 2.5 µs for each a search takes 40 ms. What
@@ -36,15 +48,21 @@ MOST_NAMES = 100
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a search looks for: words and pairs of characters, each with its weight, and what the last message says, of
-    which the meaning is sought."""
+    """What a search looks for: words and pairs of characters, each with its weight."""
 
     words: Mapping[str, Sought] = field(default_factory=dict)
     grams: Mapping[str, Sought] = field(default_factory=dict)
+    question: bool = False
+    """Whether the last message asks something, in words that say something: not `What do you think?`"""
+    spans: tuple[tuple[int, int], ...] = ()
+    """The stretches of time that the last message names: from the first millisecond since 1970 to the first after."""
+    cue: Cue | None = None
+    """The kind of answer that the last message asks for."""
     said: str = ""
+    """What the last message says, of which the meaning is sought."""
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.grams)
+        return bool(self.words or self.grams or self.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +152,25 @@ class Wording:
             role_weights=role_weights,
             names=_names_of(messages, names),
         )
-        grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights) if self.grams else {}
-        return Query(words, grams)
+        grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
+        last = messages[-1].content if messages else ""
+        spans = self._spans(last, now_ms) if self.enrichment.dates else ()
+        says = bool(spans) or any(sought.telling for sought in (*words.values(), *grams.values()))
+        question = says and is_question(last)
+        return Query(words, grams, question, spans, cue_of(last) if question else None)
+
+    def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
+        """The stretches of time that a text of `now_ms` names, in milliseconds since 1970."""
+        try:
+            spans = time_spans(text, local(now_ms, self.zone).date())
+            return tuple((self._begin(span.first), self._begin(span.last + timedelta(days=1))) for span in spans)
+        except (OverflowError, OSError, ValueError):
+            return ()  # beyond the range of dates
+
+    def _begin(self, day: date) -> int:
+        """When `day` begins."""
+        begin = datetime.combine(day, time(), self.zone)
+        return milliseconds(begin.astimezone(UTC))
 
     def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
         """The texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such text."""
@@ -157,6 +192,22 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
         kept.append(message if len(message.content) <= room else replace(message, content=message.content[-room:]))
         room -= len(kept[-1].content)
     return kept[::-1]
+
+
+def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
+    """The heaviest words of a memory as people read them: as its text spells them, and days as its language does."""
+    text = memory.text[:_LOOKED_AT_CHARS]
+    spelt: dict[str, str] = {}
+    for word in _WORD.findall(text):
+        spelt.setdefault(stem(word.casefold()), word)
+    chinese = any("\u3400" <= char <= "\u9fff" for char in text)
+
+    def shown(word: str) -> str:
+        if (day := _DAY.fullmatch(word)) is None:
+            return word if word in text else spelt.get(word, word)
+        return word if chinese else f"{day[2]} {_MONTHS[int(day[1]) - 1]}"
+
+    return list(dict.fromkeys(map(shown, memory.words[:most])))
 
 
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import tzinfo
 from errno import ENOSPC
 from functools import cached_property, partial
@@ -24,6 +24,7 @@ import portalocker
 from memory_server.core import times
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.core.meter import Meter
+from memory_server.core.model import Session
 from memory_server.core.phrases import Finding
 from memory_server.core.private import Pause
 from memory_server.storage.json_store import codec
@@ -77,6 +78,7 @@ class Home:
         self.ledger = FolderLedger(place)
         self.pause = PauseNote(place)
         self.answered = Answered(place)
+        self.given = Given(place)
 
     @cached_property
     def backups(self) -> BackupFolder:
@@ -299,6 +301,49 @@ class Answered:
                 return event not in lately
         except OSError:
             return True  # rather twice than not at all
+
+
+MOST_SESSIONS, MOST_LINES = 16, 1_000
+"""Sessions that are known, and lines of each: some 30 bytes a line."""
+
+
+class Given:
+    """Which lines hooks gave to the sessions, so that none comes twice into one context. If the file is lost, lines may
+    come twice."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / folders.PRIVATE / "given.json"
+
+    def to(self, session: Session | None) -> set[str]:
+        """The keys of the lines that `session` was given and still has in its context."""
+        since_ms = -1 if session is None or session.context_since_ms is None else session.context_since_ms
+        known = {} if session is None else self._known().get(session.id, {})
+        return {key for key, at_ms in known.items() if at_ms >= since_ms}
+
+    def note(self, session: Session | None, keys: Collection[str], now_ms: int, *, afresh: bool = False) -> None:
+        """`session` was given these lines; `afresh`: nothing of before is in its context any more."""
+        if session is None or not (keys or afresh):
+            return
+        known = self._known()
+        before = known.pop(session.id, {})
+        of_it = ({} if afresh else before) | dict.fromkeys(keys, now_ms)
+        known[session.id] = dict(list(of_it.items())[-MOST_LINES:])
+        try:
+            folders.make_folder(self._path.parent)
+            folders.replace_file(self._path, codec.dumps(dict(list(known.items())[-MOST_SESSIONS:])))
+        except OSError:
+            return  # rather twice than not at all
+
+    def _known(self) -> dict[str, dict[str, int]]:
+        try:
+            found = codec.load_object(folders.read_file(self._path))
+        except (OSError, codec.NotARecord):
+            return {}
+        return {
+            name: {key: at_ms for key, at_ms in lines.items() if isinstance(at_ms, int)}
+            for name, lines in found.items()
+            if isinstance(lines, dict)
+        }
 
 
 def _read(data: bytes) -> dict[str, int]:

@@ -19,6 +19,7 @@ from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.recall.parameters import MINUTE_MS
 from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
+from memory_server.recall.words import shown_words
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, hundredths, shell_command, when
@@ -286,7 +287,7 @@ def _hit(hit: Filtered) -> Hit:
         hit,
         **fields | {name: getattr(memory, name) for name in own},
         memory_type="short_term" if short_term else "long_term",
-        keywords=list(memory.words[:SHOWN_KEYWORDS]) if isinstance(memory, ShortTermMemory) else None,
+        keywords=shown_words(memory, SHOWN_KEYWORDS) if isinstance(memory, ShortTermMemory) else None,
         removed=None if hit.removal is None else removal(hit.conversation_id, hit.removal),
     )
 

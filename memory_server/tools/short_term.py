@@ -15,6 +15,7 @@ from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
 from memory_server.recall.selection import Recall, Recalled
+from memory_server.recall.words import shown_words
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
@@ -73,8 +74,11 @@ class Item(Result):
     timestamp: Annotated[str, From("memory.time_ms", iso)]
     score: Annotated[float, From("memory.score")]
     relevance: Annotated[float, From("receipt.relevance", hundredths)]
-    keywords: Annotated[list[str], From("memory.words", lambda words: list(words[:SHOWN_KEYWORDS]))]
+    keywords: Annotated[list[str], From("memory", lambda memory: shown_words(memory, SHOWN_KEYWORDS))]
     why: Annotated[str, From("receipt.line", lambda line: line())]
+    weak: Annotated[bool | None, From("weak", lambda weak: weak or None, words="Shares little: check that it fits")] = (
+        None
+    )
 
 
 class HeldBackCounts(Result):
@@ -110,8 +114,8 @@ class SearchResult(Result):
             return self.lines
         tiers = (("Top", self.topRelevant), ("Next", self.nextRelevant), ("Flashback", self.randomFlashback))
         blocks = [
-            f"{tier} - {when(item.timestamp)}{f' in {item.keptIn}' if item.keptIn else ''} "
-            f"(relevance {item.relevance:.1f}: {item.why})\n{item.text}"
+            f"{tier}{', weak' if item.weak else ''} - {when(item.timestamp)}"
+            f"{f' in {item.keptIn}' if item.keptIn else ''} (relevance {item.relevance:.1f}: {item.why})\n{item.text}"
             for tier, items in tiers
             for item in items
         ]
@@ -126,7 +130,8 @@ class SearchResult(Result):
     title="Recall related memories",
     description=(
         "Recall what earlier exchanges have to do with the current messages: call it before you answer. "
-        "Gives the most relevant (usually 3) and 2 by chance, each with why. What it recalls is reinforced. "
+        "Gives the most relevant (5 for a question, else 3 and 2 by chance), each with why; `weak` ones share little. "
+        "What it recalls is reinforced. "
         "What this session stored in the last 20 minutes is usually held back."
     ),
     at_hand=True,
@@ -148,6 +153,7 @@ async def search_short_term_memories(
         role_weights=RoleWeights.of(roleWeights),
         scope=scope,
         reinforce=reinforce,
+        asked=maxBytes is None,  # lines for a prompt are for those who did not ask
         by="search_short_term_memories",
     )
     result = search_result(context, conversation.id, found, maxBytes)
@@ -159,7 +165,7 @@ async def search_short_term_memories(
 async def archive_note(conversation: Conversation, recall: Recall) -> str | None:
     """If nothing relevant came to mind: a sentence on matching memories in the archive. None if there are none, or if
     the archive cannot be read."""
-    if recall.top or recall.next:
+    if _came(recall):
         return None
     try:
         gone = await conversation.archive.recall(recall.query)
@@ -203,6 +209,11 @@ def search_result(context: Context, conversation_id: str, found: Found, line_byt
     return result
 
 
+def _came(recall: Recall) -> bool:
+    """Whether a memory came that would come unasked too."""
+    return any(not item.weak for item in (*recall.top, *recall.next))
+
+
 def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
     """The words that the messages and these memories share, the heaviest first."""
     shared = [word for item in recalled for word in item.receipt.matched]
@@ -233,12 +244,13 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
             f"{counted(outdated, 'memory')} {'has' if outdated == 1 else 'have'} words that older settings found, so "
             "some may be missed; `memory-server doctor --reindex` finds them again."
         )
-    if found.recall.top or found.recall.next:
+    if _came(found.recall):
         return notes
     if not found.recall.searched:
         return [*notes, "Nothing is stored yet in what was searched."]
     if not recent:
-        return [*notes, "No memory shares enough words with these messages."]
+        but = " Those that share something are marked as weak." if found.recall.top or found.recall.next else ""
+        return [*notes, f"No memory shares enough words with these messages.{but}"]
     held_back = f"{counted(recent, 'memory')} of this conversation {'is' if recent == 1 else 'are'} held back"
     return [*notes, f"{held_back}: younger than {parameters.own_conversation_ms / MINUTE_MS:g} minutes."]
 

@@ -44,6 +44,19 @@ ADVANCED: dict[str, Any] = {
     "flashback_score_weight": 16.0,
     "flashback_score_full": 17.0,
     "flashback_horizon_ms": 18,
+    "question_match": 0.19,
+    "statement_match": 0.2,
+    "few_holders": 21,
+    "typo_factor": 0.22,
+    "span_points": 23.0,
+    "span_before_ms": 24,
+    "span_after_ms": 25,
+    "cue_points": 26.0,
+    "reordered": 27,
+    "answers": False,
+    "matches_for_chance": False,
+    "statement_words": 29,
+    "nearly_best": 0.3,
 }
 DISTINCT: dict[str, Any] = {
     "half_life_days": 2.0,
@@ -75,6 +88,7 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
         "flashback_count": 7,
         "own_conversation_ms": 8 * MINUTE_MS,
         "sessions": False,
+        "weak_too": False,
     }
     assert set(ADVANCED) == set(AdvancedSettings.model_fields), "a new constant belongs into this table"
     node = parameters(settings.model_copy(update={"compat": "node"})).recall
@@ -96,13 +110,21 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
     assert made.wording.enrichment == Enrichment(
         simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
     )
-    assert made.wording.emphasis == Emphasis(earlier=0.3, function_words=0.5, relative_days=0.3, pairs=0.3)
+    assert made.wording.emphasis == Emphasis(
+        earlier=0.3, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
+    )
     assert made.wording.grams
 
 
 def test_every_setting_of_words_arrives_where_it_counts() -> None:
     switches = [name for name, field in WordSettings.model_fields.items() if field.annotation is bool]
-    factors: dict[str, Any] = {"earlier_messages": 0.26, "pairs": 0.0, "function_words": 0.6, "relative_days": 0.7}
+    factors: dict[str, Any] = {
+        "earlier_messages": 0.26,
+        "before_question": 0.16,
+        "pairs": 0.0,
+        "function_words": 0.6,
+        "relative_days": 0.7,
+    }
     assert {*switches, *factors, "names"} == set(WordSettings.model_fields), "a new setting belongs into this test"
     off: dict[str, Any] = dict.fromkeys(switches, False)
     for name in switches:
@@ -116,7 +138,7 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
     made = parameters(Settings.model_validate(words))
     wording = made.wording
     assert (made.recall.rarity, wording.grams) == (False, False)
-    assert wording.emphasis == Emphasis(earlier=0.26, function_words=0.6, relative_days=0.7)
+    assert wording.emphasis == Emphasis(earlier=0.26, before_question=0.16, function_words=0.6, relative_days=0.7)
     assert wording.enrichment == Enrichment(words=("阿芙萝黛蒂", "New York"))
     assert str(wording.zone) == "Asia/Shanghai"
 

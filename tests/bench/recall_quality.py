@@ -12,7 +12,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ _FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndc
 """Which figures have their interval beside them, and which a sign."""
 Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
 """The figures for JSON, and what is printed for people."""
+ASKED_FOR = "asked for"
+"""The search as a tool gives it: weak memories too."""
 _LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
 
 
@@ -131,6 +133,7 @@ def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Datase
     """Ask every question: for each group of them, how often the right memory or session came."""
     ranked = "session" if flags.sessions else "exchange"
     units = (sessions_of if flags.sessions else units_of)(dataset.turns)
+    searches = {**searches, ASKED_FOR: asked_for(searches[OURS])}
     rankers = makers(searches, sessions=flags.sessions)
     asking = ask_all(dataset.questions, units, scope="all" if flags.all_users else "own", rankers=rankers)
     groups = scores_by(list(watched("asking", asking, len(dataset.questions))), flags.by, seed)
@@ -142,6 +145,11 @@ def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Datase
     )
     tables = [_table(_group(*one), ranked, one[1], _HEADINGS) for one in groups.items()]
     return {"ranked": ranked, "units": len(units), "groups": figures}, [title, *tables, _LEGEND]
+
+
+def asked_for(made: Parameters) -> Parameters:
+    """The same where somebody asked for memories: weak ones come too."""
+    return replace(made, recall=replace(made.recall, weak_too=True))
 
 
 def _group(name: str, scores: Mapping[str, Scores]) -> str:
@@ -192,7 +200,7 @@ async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int)
     plan = plan_year(dataset, before=flags.before, seed=seed, days=DAYS)
     if not plan.questions:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
-    life = Life(plan, before=flags.before, parameters=made, seed=seed)
+    life = Life(plan, before=flags.before, parameters=asked_for(made), seed=seed)
     for day in watched("days", plan.days, DAYS):
         await life.day(day)
     year = await life.end()

@@ -90,7 +90,7 @@ def test_the_search_with_another_setting_stands_beside_ours_with_what_it_gains_a
 def test_other_talk_before_a_question_can_be_left_out(run: Run) -> None:
     assert "after 3 messages of other talk" in run(ENGLISH)[1].splitlines()[0]
     assert "after nothing else" in run(ENGLISH, "--before", "0")[1].splitlines()[0]
-    assert measured(run, CHINESE, "--before", "9")["groups"] != measured(run, CHINESE, "--before", "0")["groups"]
+    assert measured(run, ENGLISH, "--before", "9")["groups"] != measured(run, ENGLISH, "--before", "0")["groups"]
 
 
 def test_there_is_a_table_for_each_group_and_its_lines_are_equally_wide(run: Run) -> None:

@@ -54,20 +54,21 @@ async def test_search_gives_what_a_running_server_gives_in_the_same_order(tmp_pa
             chosen = next(replace(q, asked_ms=now_ms) for q in asked if len(given_by(q)) >= 3)
             recall = (await chat.short_term.search([Message("user", chosen.text)])).recall
             given = [recalled.memory.time_ms for recalled in (*recall.top, *recall.next)]
-            assert given == [unit.time_ms for (unit,) in given_by(chosen)[:3]]
+            assert given == [unit.time_ms for (unit,) in given_by(chosen)[:5]]
             compared += len(given)
-    assert compared == 9
+    assert compared >= 9
 
 
 def test_search_keeps_the_time_rules() -> None:
     units = [
         unit("best", "披萨披萨披萨", age=DAY),
         unit("same moment", "我们去吃披萨和可乐", age=DAY + MINUTE),
-        unit("third", "后来我们又吃了披萨和很多别的东西", age=DAY + 2 * MINUTE),
+        unit("third", "我们又吃披萨和很多可乐", age=DAY + 2 * MINUTE),
+        unit("fourth", "后来我们又吃了披萨和很多别的东西", age=DAY + 3 * MINUTE),
         unit("too recent", "披萨", age=MINUTE),
         unit("of another", "披萨", age=MINUTE, conversation_id="小红"),
     ]
-    assert set(found("search", units, "披萨")) == {"best", "same moment", "of another"}
+    assert set(found("search", units, "披萨")) == {"best", "same moment", "third", "of another"}
 
 
 def test_the_search_is_measured_with_each_of_several_settings() -> None:

@@ -19,7 +19,7 @@ from memory_server.recall.index import Index, Searched
 from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import USUAL, RecallParameters
 
-ASKED = replace(USUAL, meaning_margin=-inf, flashback_count=0)
+ASKED = replace(USUAL, weak_too=True, flashback_count=0)
 UNASKED = replace(USUAL, flashback_count=0)
 WORD = query_of({"披萨": 40.0})
 

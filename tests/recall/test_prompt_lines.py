@@ -293,3 +293,12 @@ def test_it_never_takes_more_bytes_than_allowed(
     assert len(part.encode()) <= max_bytes
     if len(whole.encode()) <= max_bytes:
         assert part == whole
+
+
+def test_no_line_comes_twice_to_one_reader() -> None:
+    told = memory("a", messages=(Message("user", "My dentist is Dr. Halloran."), Message("assistant", "Noted.")))
+    given: set[str] = set()
+    first = prompt_lines(recalled(told), now_ms=NOW, zone=SHANGHAI, given=given)
+    assert "Halloran" in first
+    assert len(given) == 2
+    assert prompt_lines(recalled(told), now_ms=NOW, zone=SHANGHAI, given=given) == ""

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +49,7 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         settings = in_folder(settings, event.cwd)
         match event.name:
             case "UserPromptSubmit":
-                settings = settings.with_flashbacks(flags.flashbacks)
+                settings = settings.with_flashbacks(flags.flashbacks).unasked()
                 said = await _recalled(settings, flags.chars, event, shared)
             case "Stop":
                 said = await _remembered(settings, event, shared)
@@ -78,8 +78,11 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared
     async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
-        block = recalled_block(app.context, recollection, max_chars=max_chars)
+        given = app.home.given.to(session)
+        before = frozenset(given)
+        block = recalled_block(app.context, recollection, max_chars=max_chars, given=given)
         noted = await noted_block(app.context, messages)
+        _note_given(app, session, given - before)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
     return _told(app, event, "\n".join(filter(None, (block, noted))))
@@ -91,8 +94,17 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: S
     session = session_of(event, None)
     async with _opened(settings, session, shared) as app:
         with_last, here = event.source != "compact", app.conversation()
-        block = await beginning_block(app.context, here, session=session, with_last=with_last, max_chars=max_chars)
+        given: set[str] = set()
+        block = await beginning_block(
+            app.context, here, session=session, with_last=with_last, max_chars=max_chars, given=given
+        )
+        _note_given(app, session, given, afresh=event.source == "compact")
     return _told(app, event, block)
+
+
+def _note_given(app: App, session: Session | None, keys: Collection[str], *, afresh: bool = False) -> None:
+    if not app.settings.read_only:
+        app.home.given.note(session, keys, app.clock(), afresh=afresh)
 
 
 def _told(app: App, event: HookEvent, block: str) -> str:

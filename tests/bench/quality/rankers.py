@@ -82,7 +82,7 @@ def points_of(decision: Decision) -> Floats:
     """The points that are compared with the threshold, row by row; -inf where no threshold lets a memory come."""
     if not decision.parameters.must_share:
         return decision.relevance
-    return np.where(decision.match.shares, decision.match.points + decision.match.around, -np.inf)
+    return np.where(decision.match.shares, decision.match.evidence, -np.inf)
 
 
 def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) -> Ranker:

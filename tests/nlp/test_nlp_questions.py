@@ -1,0 +1,77 @@
+"""Questions, stretches of time, and kinds of answers, by tables of cases."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlp.cues import cue_of
+from nlp.questions import is_question
+from nlp.time_spans import time_spans
+
+TODAY = date(2026, 3, 18)  # a Wednesday
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["我家猫叫什么", "你还记得吗", "我叫什么名字来着", "where did I park", "What is it", "Tell me about it", "好看？",
+     "猫の名前は何ですか。", "이름이 뭐예요", "so how many people are there"],
+)  # fmt: skip
+def test_a_question_is_known_without_its_mark(text: str) -> None:
+    assert is_question(text)
+
+
+@pytest.mark.parametrize("text", ["今天好累", "没什么", "How nice!", "when I was young I ran", "吗啡", "", "I am sad."])
+def test_a_statement_is_not_a_question(text: str) -> None:
+    assert not is_question(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("7月份我买了什么", ["2025-07-01 2025-07-31"]),
+        ("3月中旬", ["2026-03-11 2026-03-20", "2025-03-11 2025-03-20"]),
+        ("去年12月底", ["2025-12-21 2025-12-31"]),
+        ("上个月", ["2026-02-01 2026-02-28"]),
+        ("上周说的", ["2026-03-09 2026-03-15"]),
+        ("最近怎么样", ["2026-03-04 2026-03-18"]),
+        ("in July", ["2025-07-01 2025-07-31"]),
+        ("last week", ["2026-03-09 2026-03-15"]),
+        ("on 21.01.", ["2026-01-21 2026-01-21", "2025-01-21 2025-01-21"]),
+        ("on 21.01.2024", ["2024-01-21 2024-01-21"]),
+        ("March 5", ["2026-03-05 2026-03-05", "2025-03-05 2025-03-05"]),
+        ("I may go", []),
+        ("3个月", []),
+        ("version 2.10.3", []),
+        ("30.02.", []),
+    ],
+)
+def test_the_stretches_of_time_that_a_text_names(text: str, spans: list[str]) -> None:
+    assert [f"{span.first} {span.last}" for span in time_spans(text, TODAY)] == spans
+
+
+@given(st.text(alphabet="0123456789年月日周上个前.年 去最近一二十三底lastweekinMayjuly", max_size=30), st.dates())
+def test_a_stretch_begins_before_it_ends_and_has_begun(text: str, today: date) -> None:
+    for span in time_spans(text, today):
+        assert span.first <= min(span.last, today)
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "held", "other"),
+    [
+        ("When did we move?", "date", "We moved last week", "We moved"),
+        ("什么时候搬的家", "date", "上周搬的", "搬好了"),
+        ("How many bees?", "number", "two colonies", "some bees"),
+        ("多少只狗？", "number", "3只", "很吵"),
+        ("Who called?", "name", "then Hanna called", "somebody called"),
+    ],
+)
+def test_the_kind_of_answer(question: str, kind: str, held: str, other: str) -> None:
+    cue = cue_of(question)
+    assert cue is not None
+    assert cue.name == kind
+    assert (bool(cue.held.search(held)), bool(cue.held.search(other))) == (True, False)
+    assert cue_of("Where is it?") is None
