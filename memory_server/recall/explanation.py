@@ -101,7 +101,8 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     missing = parameters.threshold - float(decision.relevance[row])
     if parameters.least_match:
         missing = max(missing, decision.needed - float(decision.match.evidence[row]))
-    by_meaning = decision.nearness is not None and decision.nearness.cosines[row] >= decision.nearness.needed
+    nearness = recalled.receipt.nearness
+    by_meaning = nearness is not None and (parameters.weak_too or nearness.stands_out)
     if missing > 0.0 and not by_meaning:
         why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
         points = f"{missing:.1f} of the {decision.needed:.1f} points needed"

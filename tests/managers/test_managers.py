@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 PIZZA = Message("user", "我喜欢吃披萨")
 ASK = Message("user", "晚上吃披萨吗？")
-NO_HOME: Any = (None, None, None)
+NO_HOME: Any = (None, None, None, None)
 
 
 class Clock:

@@ -58,7 +58,7 @@ async def made(app: App) -> None:
 
 
 async def search(app: App, text: str, chat: str = "chat", **more: Any) -> Found:
-    return await app.conversation(chat).short_term.search([Message("user", text)], **more)
+    return await app.conversation(chat).short_term.search([Message("user", text)], **{"asked": True} | more)
 
 
 def texts(found: Found) -> list[str]:
@@ -96,8 +96,8 @@ async def test_a_memory_comes_that_shares_no_word_and_its_receipt_says_both_rank
             "conversation_id": "chat",
         }
         said = (await call(TOOLS["explain_recall"], app.context, why)).text
-        assert "It came as top, number 1" in said
-        assert f"meaning {near.cosine:.2f}, rank 1" in said
+        assert "Not relevant enough" in said, "it would not come unasked"
+        assert f"eaning {near.cosine:.2f}, rank 1" in said
     assert fake.paths == ["/v1/embeddings"] * len(fake.paths)
 
 
@@ -143,7 +143,7 @@ async def test_unasked_only_what_stands_out_comes_by_meaning_alone(tmp_path: Pat
         assert texts(unasked) == ["对花生过敏"]
         nothing_near = [Message("user", "qwertz")]
         assert texts((await recollect(conversation, nothing_near)).found) == []
-        assert texts(await conversation.short_term.search(nothing_near)), "who asks gets the nearest"
+        assert texts(await conversation.short_term.search(nothing_near, asked=True)), "who asks gets the nearest"
 
 
 COLD_HOOK = """
