@@ -174,7 +174,7 @@ class App:
             else:  # another process may still use them
                 await self.knowledge.store.forget_vectors([], self.clock() - self.settings.storage.keep_ms)
 
-        return Maintenance(self.context.engines, self.home.ledger, self.clock, tidy_vectors)
+        return Maintenance(lambda: self.context.engines, self.home.ledger, self.clock, tidy_vectors)
 
     @cached_property
     def _knowledge(self) -> Knowledge:

@@ -38,7 +38,7 @@ class Maintenance:
 
     def __init__(
         self,
-        engines: Sequence[Lifecycle],
+        engines: Callable[[], Sequence[Lifecycle]],
         ledger: FolderLedger,
         clock: Callable[[], int],
         tidy_vectors: Callable[[], Awaitable[None]] | None = None,
@@ -60,7 +60,7 @@ class Maintenance:
             # not delete what people can still bring back.
             last_ms = self._ledger.last_run_ms()
             seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
-            forgotten = sum([await engine.keep_up(seen_from_ms) for engine in self._engines])
+            forgotten = sum([await engine.keep_up(seen_from_ms) for engine in self._engines()])
             if self._tidy_vectors is not None:
                 try:
                     await self._tidy_vectors()

@@ -31,6 +31,7 @@ from nlp.normal_forms import can_simplify
 
 ADVANCED: dict[str, Any] = {
     "decay_ceiling": 11.0,
+    "meaning_margin": 1.5,
     "must_share": False,
     "neighbour_share": 0.27,
     "episode_share": 0.28,

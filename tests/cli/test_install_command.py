@@ -15,6 +15,7 @@ import pytest
 from memory_server.cli.install.steps import BACKUP_SUFFIX
 from memory_server.cli.parser import main
 from memory_server.cli.project_file import NAME, read
+from memory_server.tools import TOOLSETS
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -218,6 +219,9 @@ def test_hooks_are_not_wanted_where_a_file_with_comments_has_none(run: Run, home
     assert settings.read_text() == COMMENTED
 
 
+ALL_OF_NOTES = ",".join(tool.name for tool in TOOLSETS["notes"])
+
+
 @pytest.mark.parametrize("client", ["cursor", "claude-code", "print"])
 @pytest.mark.parametrize(
     ("flags", "said"),
@@ -225,7 +229,10 @@ def test_hooks_are_not_wanted_where_a_file_with_comments_has_none(run: Run, home
         (["--toolsets", "refs,sessions"], "offer `sessions` and `refs` from two server entries"),
         (["--toolsets", "notes,nope"], "There is no toolset `nope`"),
         (["--tools", "nope"], "There is no tool `nope`"),
-        (["--toolsets", "notes", "--exclude-tools", "remember,recall"], "No tool is left to offer"),
+        (
+            ["--toolsets", "notes", "--exclude-tools", ALL_OF_NOTES],
+            "No tool is left to offer",
+        ),
     ],
 )
 def test_what_the_server_refuses_is_not_installed(

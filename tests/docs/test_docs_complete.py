@@ -10,6 +10,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -43,9 +44,13 @@ def subcommands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse
                 yield from subcommands(command)
 
 
-def settings(model: type[BaseModel] = config.Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def settings(model: type = config.Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if is_dataclass(model):
+        yield from ((*path, field.name) for field in fields(model))
+        return
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+        kind = field.annotation
+        if is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, BaseModel)):
             yield from settings(field.annotation, (*path, name))
         else:
             yield (*path, name)

@@ -73,7 +73,7 @@ class House:
         store = self.store()
         around = Services(store, TableRunner(), Parameters(), lambda: self.now, Random(1))
         maintenance = Maintenance(
-            [ConversationLifecycle(Conversations(around), around)], FolderLedger(self.folder), lambda: self.now
+            lambda: [ConversationLifecycle(Conversations(around), around)], FolderLedger(self.folder), lambda: self.now
         )
         assert await maintenance.run_if_due() is not None
         await store.aclose()

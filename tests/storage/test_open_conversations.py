@@ -92,4 +92,4 @@ async def test_ten_thousand_folders_are_not_looked_into_by_a_call(
     # A new id is compared with the names that are there, once.
     await commit(store, Added(memory("a")), chat="new")
     await commit(store, Added(memory("b")), chat="new")
-    assert looked == [tmp_path]
+    assert [path for path in looked if Path(str(path)).parent != tmp_path / "new"] == [tmp_path]

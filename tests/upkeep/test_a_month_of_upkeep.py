@@ -63,7 +63,7 @@ class Month:
         if self.rng.random() < 0.3:
             await self._edited_by_hand(store)
         engines = [ConversationLifecycle(conversations, around)]
-        await Maintenance(engines, FolderLedger(self.folder), lambda: self.now).run_if_due()
+        await Maintenance(lambda: engines, FolderLedger(self.folder), lambda: self.now).run_if_due()
         await self._note(store)
         await store.aclose()
         await self._evening()

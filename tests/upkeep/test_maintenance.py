@@ -46,7 +46,7 @@ class NotedInMemory:
 def upkeep(store: MemoryStore | JsonFileStore, ledger: FolderLedger, now_ms: int = NOW) -> Maintenance:
     parameters = Parameters(retention=RetentionParameters(always_kept=0))
     around = Services(store, TableRunner(), parameters, lambda: now_ms, Random(1))
-    return Maintenance([ConversationLifecycle(Conversations(around), around)], ledger, lambda: now_ms)
+    return Maintenance(lambda: [ConversationLifecycle(Conversations(around), around)], ledger, lambda: now_ms)
 
 
 async def filled(store: MemoryStore | JsonFileStore) -> None:

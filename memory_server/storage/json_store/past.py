@@ -240,7 +240,8 @@ def broken_files(private: Path) -> Iterator[tuple[Path, int]]:
     """The files that repairs kept, each with its time in milliseconds since 1970, oldest first."""
     folder = private / BROKEN
     if folder.is_dir():
-        yield from sorted(((path, _kept_at(path)) for path in folder.iterdir()), key=lambda item: (item[1], item[0]))
+        there = (path for path in folder.iterdir() if not folders.NEXT.fullmatch(path.name))
+        yield from sorted(((path, _kept_at(path)) for path in there), key=lambda item: (item[1], item[0]))
 
 
 def expire_leavings(private: Path, horizon: Horizon) -> None:

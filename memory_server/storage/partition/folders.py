@@ -30,8 +30,8 @@ MAX_FILE_BYTES = 1024**3
 """Largest file that is read whole, in bytes: some 600,000 memories, which need about as much memory again."""
 
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
-_NEXT = re.compile(r"\..*\.[0-9a-f]{16}\.next", re.DOTALL)
-"""A file that is written to be renamed. Nobody can foresee its name, so nobody can put a link there."""
+NEXT = re.compile(r"\..*\.[0-9a-f]{16}\.next", re.DOTALL)
+"""The name of a file that is written to be renamed. Nobody can foresee its name, so nobody can put a link there."""
 _STEM_CHARS = 50
 """Characters of the name of a file in that of its neighbour: a name has 255 bytes at most."""
 _LEFT_SECONDS = 60
@@ -136,7 +136,7 @@ def write_aside(path: Path, data: bytes, mode: int | None = None) -> Path:
 
 def _remove_leftovers(folder: Path) -> None:
     with contextlib.suppress(OSError):
-        for name in filter(_NEXT.fullmatch, os.listdir(folder)):
+        for name in filter(NEXT.fullmatch, os.listdir(folder)):
             with contextlib.suppress(OSError):
                 if time.time() - (folder / name).lstat().st_mtime > _LEFT_SECONDS:
                     remove_file(folder / name)
