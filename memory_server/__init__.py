@@ -14,8 +14,15 @@ TYPE_CHECKING = False  # `typing` would take a tenth of the time of a hook
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
     from memory_server.config import Settings
-    from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
-    from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
+    from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+    from memory_server.kernel.errors import (
+        InvalidInput,
+        MemoryNotFound,
+        MemoryServerError,
+        StorageError,
+        TriggerRejected,
+    )
+    from memory_server.kernel.messages import Message, Session
 
 __all__ = [
     "App",

@@ -18,26 +18,27 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
-from memory_server.core.errors import MemoryClosed, MemoryServerError
-from memory_server.core.meter import Meter
-from memory_server.core.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Session
-from memory_server.core.options import extended
-from memory_server.core.private import Pause
-from memory_server.managers.context import Context, Conversation, Conversations
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import (
-    DAY_MS,
-    MINUTE_MS,
+from memory_server.conversations.conversation import Conversation, Conversations
+from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS
+from memory_server.conversations.recall.parameters import (
     NODE_RETENTION,
     USUAL,
     Parameters,
     RecallParameters,
     RetentionParameters,
 )
-from memory_server.recall.words import Wording
-from memory_server.storage.home import Home, StoreParameters, open_home
+from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.services import Services
+from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
+from memory_server.kernel.errors import MemoryClosed, MemoryServerError
+from memory_server.kernel.messages import Session
+from memory_server.kernel.meter import Meter
+from memory_server.kernel.options import extended
+from memory_server.kernel.private import Pause
+from memory_server.kernel.times import DAY_MS, MINUTE_MS
+from memory_server.memories.context import Context
+from memory_server.storage.data_dir import Home, StoreParameters, open_home
 from memory_server.storage.projects import has_git, is_ours, nearest
-from memory_server.trigger_runner import SandboxRunner, examine_sandbox
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
@@ -47,12 +48,12 @@ if TYPE_CHECKING:
 
     from mcp.server.lowlevel import Server
 
-    from memory_server.core.phrases import Finding
-    from memory_server.knowledge.family import Knowledge
+    from memory_server.kernel.text import Finding
     from memory_server.knowledge.layers import LayerOptions
     from memory_server.knowledge.meaning import Meaning
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
+    from memory_server.knowledge.service import Knowledge
     from memory_server.knowledge.sessions import SessionOptions
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
@@ -178,8 +179,8 @@ class App:
 
     @cached_property
     def _knowledge(self) -> Knowledge:
-        from memory_server.knowledge.family import Knowledge
         from memory_server.knowledge.policies import Options
+        from memory_server.knowledge.service import Knowledge
 
         given, notes = self.settings.knowledge, self.settings.notes
         if given.project is None and not self._apart:
@@ -343,7 +344,7 @@ class App:
         """Load the dictionary and numpy and start a trigger worker before the first use, which reports a failure."""
         import nlp
 
-        selection = "memory_server.recall.indexed_selection"
+        selection = "memory_server.conversations.recall.indexed_selection"
         load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
         if self.context.services.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
@@ -390,7 +391,7 @@ class App:
             log.warning("could not look for outdated words: %s", error)
         else:
             if outdated:
-                from memory_server.managers.lifecycle import outdated_text
+                from memory_server.conversations.lifecycle import outdated_text
 
                 log.warning("%s", outdated_text(outdated))
         if self.settings.words.simplified and not can_simplify():

@@ -21,13 +21,14 @@ from typing import Any, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import Message, Role, ShortTermMemory, context_text
-from memory_server.core.times import milliseconds
-from memory_server.recall.index import Index, Searched
-from memory_server.recall.indexed_selection import Decision, decide
-from memory_server.recall.parameters import MINUTE_MS, Parameters
-from memory_server.recall.words import Query, Wording
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.indexed_selection import Decision, decide
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.words import Query, Wording
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Message, Role, context_text
+from memory_server.kernel.times import MINUTE_MS, milliseconds
 from memory_server.storage.json_store import codec
 
 PAUSE_MS = 60 * MINUTE_MS

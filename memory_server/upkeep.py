@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_server.core.errors import MemoryServerError
-from memory_server.core.lifecycle import Lifecycle
+from memory_server.kernel.errors import MemoryServerError
+from memory_server.kernel.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
-    from memory_server.storage.home import FolderLedger
+    from memory_server.storage.data_dir import FolderLedger
 
 log = logging.getLogger(__name__)
 

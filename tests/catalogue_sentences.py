@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 CATALOGUES = {"sandbox": ROOT / "sandbox/zh.json", "memory_server": ROOT / "memory_server/cli/zh.json"}
 FOR_MODELS = (
     "memory_server/serving/",
-    "memory_server/recall/prompt_lines.py",
-    "memory_server/recall/recalled_block.py",
+    "memory_server/conversations/recall/prompt_lines.py",
+    "memory_server/kernel/recalled_block.py",
 )
 """What models get over MCP, and the lines for prompts, which have a language of their own."""
 OF_SERVING = ("memory_server/serving/http/entrance.py", "memory_server/serving/http/node.py")

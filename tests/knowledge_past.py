@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memory_server.core.lifecycle import Leaving
-from memory_server.knowledge.family import Knowledge
+from memory_server.kernel.lifecycle import Leaving
+from memory_server.knowledge.service import Knowledge
 
 
 async def cleaned(knowledge: Knowledge, *, dry_run: bool = False, by: str = "cleanup") -> list[Leaving]:

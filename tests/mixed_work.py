@@ -16,11 +16,11 @@ from random import Random
 from sample_memories import DAY, NOW
 from trigger_table import TableRunner
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound
-from memory_server.core.model import Message
-from memory_server.managers.context import Conversations
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters, RetentionParameters
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
+from memory_server.conversations.services import Services
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
+from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 WORDS = ("披萨", "乌龙茶", "deadline", "birthday", "🎂")

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from memory_server.core.changes import (
+from memory_server.conversations.changes import (
     Added,
     Change,
     CleanedUp,
@@ -24,8 +24,9 @@ from memory_server.core.changes import (
     Unpinned,
     apply,
 )
-from memory_server.core.model import ConversationState, LongTermMemory, Message, ShortTermMemory
-from memory_server.recall.words import Query
+from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.words import Query
+from memory_server.kernel.messages import Message
 from nlp import Sought
 
 MINUTE = 60_000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sample_memories import NOW
 
-from memory_server.core.changes import Change
-from memory_server.core.model import ConversationState
+from memory_server.conversations.changes import Change
+from memory_server.conversations.model import ConversationState
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 

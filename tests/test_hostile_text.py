@@ -16,11 +16,11 @@ import pytest
 from test_package import modules
 
 from memory_server.cli.hook import claude_code
-from memory_server.core.model import said_in
-from memory_server.core.private import without_private
+from memory_server.conversations.recall.passages import chunks_of
 from memory_server.interchange import folder_forms
-from memory_server.recall.passages import chunks_of
-from memory_server.recall.recalled_block import HEAD, without_recalled
+from memory_server.kernel.messages import said_in
+from memory_server.kernel.private import without_private
+from memory_server.kernel.recalled_block import HEAD, without_recalled
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
 from nlp.index_terms import terms_of
@@ -39,8 +39,8 @@ whole: Way = re.Pattern.fullmatch
 anywhere: Way = re.Pattern.findall
 
 EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
-    "memory_server.core.contents._NAME": (whole, "a", ("a", ".", "a.")),
-    "memory_server.core.contents._RESERVED": (whole, "con", (".", ".a")),
+    "memory_server.conversations.contents._NAME": (whole, "a", ("a", ".", "a.")),
+    "memory_server.conversations.contents._RESERVED": (whole, "con", (".", ".a")),
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
@@ -49,21 +49,21 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.knowledge.duplicates._WORDS": (anywhere, "", ("a", "的", "a1", "かカ", "_")),
     "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
     "memory_server.knowledge.note_pages._RUNS": (anywhere, "", ("`", "`a")),
-    "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
-    "memory_server.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
-    "memory_server.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),
-    "memory_server.recall.passages._INDENTED": (at_start, "    ", (" ", "- ", "1")),
-    "memory_server.recall.passages._END": (anywhere, "", (".", "!", "。", "?a", ".'", "é.")),
-    "memory_server.recall.recalled_block._LINE": (anywhere, "", ("a ", "a\n", "> ", "a (1 day ago, morning): ", " ")),
-    "memory_server.recall.recalled_block._JOINERS": (anywhere, "", ("\u200d", "a\u200d", "好\u200d\ufe0f", "<")),
-    "memory_server.recall.recalled_block._TAG_LIKE": (
+    "memory_server.conversations.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
+    "memory_server.conversations.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
+    "memory_server.conversations.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),
+    "memory_server.conversations.recall.passages._INDENTED": (at_start, "    ", (" ", "- ", "1")),
+    "memory_server.conversations.recall.passages._END": (anywhere, "", (".", "!", "。", "?a", ".'", "é.")),
+    "memory_server.kernel.recalled_block._LINE": (anywhere, "", ("a ", "a\n", "> ", "a (1 day ago, morning): ", " ")),
+    "memory_server.kernel.recalled_block._JOINERS": (anywhere, "", ("\u200d", "a\u200d", "好\u200d\ufe0f", "<")),
+    "memory_server.kernel.recalled_block._TAG_LIKE": (
         anywhere,
         "",
         ("<", "<_", "<\u0301", "< ", "< a", "< a ", "＜ a b=", "< a b", "&lt;", "_", "\\", "\\u003c"),
     ),
-    "memory_server.recall.recalled_block._LAST_ROW": (at_start, "", ("a", "[", "a (", "a (1): ", "（", "> ")),
-    "memory_server.recall.recalled_block._LINES_OF_JSON": (at_start, "", ("a", '\n"', "\n{", "\n >", "\n ", " ")),
-    "memory_server.recall.recalled_block._TORN": (
+    "memory_server.kernel.recalled_block._LAST_ROW": (at_start, "", ("a", "[", "a (", "a (1): ", "（", "> ")),
+    "memory_server.kernel.recalled_block._LINES_OF_JSON": (at_start, "", ("a", '\n"', "\n{", "\n >", "\n ", " ")),
+    "memory_server.kernel.recalled_block._TORN": (
         anywhere,
         "",
         (
@@ -71,7 +71,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
             *(NOTE, f"{NOTE}\n[", f"{NOTE} \n", f"{NOTE}\\n[", "\n[", "\\n"),
         ),
     ),
-    "memory_server.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
+    "memory_server.conversations.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
     "memory_server.serving.http.door._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
     "memory_server.storage.json_store.snapshots._BETWEEN": (at_start, "", (" ", ",", ", ")),

@@ -10,9 +10,9 @@ import pytest
 
 from memory_server.app import App, open_memory
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput
-from memory_server.core.lifecycle import Lifecycle, engine_of
-from memory_server.core.model import Message
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.lifecycle import Lifecycle, engine_of
+from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
 
 pytestmark = pytest.mark.anyio

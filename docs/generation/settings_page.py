@@ -16,9 +16,9 @@ from generation.schemas import Schema, type_of
 from memory_server import config
 from memory_server.cli import parser
 from memory_server.config import http_settings, settings
+from memory_server.conversations.recall import parameters as recall_parameters
+from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.knowledge import options as knowledge_options
-from memory_server.recall import parameters as recall_parameters
-from memory_server.recall.parameters import USUAL, RecallParameters
 from memory_server.storage import options as storage_options
 
 SETTINGS_OPENING = f"""\

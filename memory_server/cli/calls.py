@@ -12,8 +12,9 @@ from typing import Any
 from memory_server.app import App, Shared
 from memory_server.cli.terminal import complain, reading, say_if_waiting, standard_input, write
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import MAX_ID_CHARS, Session
+from memory_server.conversations.model import MAX_ID_CHARS
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Session
 from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS
 from memory_server.tools.base.result import SHOWN_ZONE

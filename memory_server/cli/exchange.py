@@ -23,13 +23,11 @@ from rich.text import Text
 from memory_server.app import App
 from memory_server.cli.look import ask, each, tally_text
 from memory_server.cli.terminal import clipped, console, progress, reading, say_if_waiting, time_text
-from memory_server.core.archive import archived_ids
-from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, MergeCounts, contents_of, restore_changes
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
-from memory_server.core.phrases import counted, shown
-from memory_server.core.times import moment_of
+from memory_server.conversations.archive import archived_ids
+from memory_server.conversations.changes import Change
+from memory_server.conversations.contents import Contents, contents_of, restore_changes
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.interchange import chats, folder_forms, official, own, worldinfo
 from memory_server.interchange.incoming import (
     Format,
@@ -39,8 +37,11 @@ from memory_server.interchange.incoming import (
     format_of_folder,
     with_keywords,
 )
-from memory_server.managers.context import Conversation
-from memory_server.storage.partition import folders
+from memory_server.kernel import files as folders
+from memory_server.kernel.backups import MergeCounts
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import counted, shown
+from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
 from sandbox.chats.encoding import EncodingError, decode

@@ -24,14 +24,14 @@ from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
-from memory_server.core.contents import MergeCounts
-from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.lifecycle import Lifecycle, Step, engine_of
-from memory_server.core.model import LongTermMemory, ShortTermMemory
-from memory_server.core.phrases import counted
-from memory_server.managers.context import Conversation
-from memory_server.recall.passages import one_line
-from memory_server.recall.relevance import age_of, age_text
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.relevance import age_of, age_text
+from memory_server.kernel.backups import MergeCounts
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.lifecycle import Lifecycle, Step, engine_of
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.text import counted
 from sandbox.language import term, translated
 
 Act = Callable[[Conversation], Awaitable[None]]

@@ -22,21 +22,22 @@ from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import running, told
 from memory_server.cli.look import chosen, each, step_text, tally_text, with_id
 from memory_server.cli.terminal import clipped, complain, console, print_columns, progress, time_text, watched, write
-from memory_server.core.archive import Archived
-from memory_server.core.changes import Edited
-from memory_server.core.contents import Mode
-from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.lifecycle import engine_of
-from memory_server.core.model import LAST_MS, ShortTermMemory
-from memory_server.core.phrases import Finding, counted
-from memory_server.core.private import Pause
-from memory_server.core.times import iso
-from memory_server.managers.archive import name_of
-from memory_server.managers.context import Conversation
-from memory_server.managers.lifecycle import outdated_text
+from memory_server.conversations.archive import Archived
+from memory_server.conversations.changes import Edited
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.history import name_of
+from memory_server.conversations.lifecycle import outdated_text
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.trigger_runner import examine_sandbox
+from memory_server.kernel.backups import Mode
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.lifecycle import engine_of
+from memory_server.kernel.messages import LAST_MS
+from memory_server.kernel.private import Pause
+from memory_server.kernel.text import Finding, counted
+from memory_server.kernel.times import iso
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
-from memory_server.trigger_runner import examine_sandbox
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import term, translated

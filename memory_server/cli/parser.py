@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memory_server.cli.commands import GROUPS, SUBCOMMANDS
 from memory_server.cli.terminal import complain, say_if_waiting, show_all_characters
-from memory_server.core.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
 from sandbox.language import ABOUT_FLAG, begin_again_in_utf8_mode, cells, language_of, speak, term, translated
@@ -246,7 +246,7 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = flags.command
     if hasattr(flags, "tenant") and command.name != "tokens":
-        from memory_server.storage.home import open_home
+        from memory_server.storage.data_dir import open_home
 
         home = open_home(settings.data_dir or config.default_data_dir(), lambda: 0)
         settings = settings.model_copy(update={"data_dir": home.tenant(flags.tenant)})

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from memory_server.cli.terminal import complain, reading
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import conversation_id_of
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.projects import is_ours
 
 NAME = ".memory-server.toml"

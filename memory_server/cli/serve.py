@@ -12,8 +12,8 @@ from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import Session
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Session
 
 _M_ARENA_MAX = -8
 """The number of this option in malloc.h of glibc."""

@@ -16,11 +16,11 @@ from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.serve import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
-from memory_server.managers.context import Context
+from memory_server.memories.context import Context
 from memory_server.serving.fair_threads import use_fair_threads
 from memory_server.serving.http.node import Node, address_of, serve
 from memory_server.serving.http.tenants import Memories
-from memory_server.storage.home import tokens_at
+from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
 from memory_server.tools import ANSWERED_TOOLS, TOOLSETS
 

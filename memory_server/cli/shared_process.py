@@ -40,8 +40,8 @@ from memory_server.cli.project_file import in_folder
 from memory_server.cli.serve import use_more_files, use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput, MemoryServerError
-from memory_server.core.model import Session
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.messages import Session
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.version import __version__

@@ -12,8 +12,8 @@ from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memory_server.core import times
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel import times
+from memory_server.kernel.errors import InvalidInput
 from sandbox.language import complaint, term, translated
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from argparse import Namespace
 
 from memory_server.cli.terminal import complain, console, write
 from memory_server.config import Settings, default_data_dir
-from memory_server.core.errors import InvalidInput
-from memory_server.storage.home import tokens_at
+from memory_server.kernel.errors import InvalidInput
+from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
 
 

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memory_server.config.settings import Settings as Settings

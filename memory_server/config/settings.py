@@ -15,10 +15,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, cre
 
 from memory_server.config.http_settings import HttpSettings
 from memory_server.config.section import GIVEN, Names, Section
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.conversations.recall.parameters import USUAL, Parameters, RecallParameters, RetentionParameters
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.times import MINUTE_MS
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
-from memory_server.recall.parameters import MINUTE_MS, USUAL, Parameters, RecallParameters, RetentionParameters
 from memory_server.storage.options import StorageSettings
 from sandbox.limits import Limits
 

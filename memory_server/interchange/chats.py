@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import tzinfo
 
-from memory_server.core.contents import Contents
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import Message, ShortTermMemory, context_text, storable
-from memory_server.core.private import to_keep
+from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.recall.recalled_block import as_said
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Message, context_text, storable
+from memory_server.kernel.private import to_keep
+from memory_server.kernel.recalled_block import as_said
 from sandbox.chats import chat
 
 MOST_MESSAGES = 20

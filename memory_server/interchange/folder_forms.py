@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from memory_server.core.contents import Contents
-from memory_server.core.model import LongTermMemory
+from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
+from memory_server.kernel.files import PRIVATE, folder_name
 from memory_server.storage.json_store import codec
-from memory_server.storage.partition.folders import PRIVATE, folder_name
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 FACTS = f"{PRIVATE}/conversation.json"

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from memory_server.core.contents import Contents
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
-from memory_server.recall.words import Wording
+from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
+from memory_server.conversations.recall.words import Wording
+from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from sandbox.chats import chat

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 
-from memory_server.core.contents import Contents
-from memory_server.core.model import ShortTermMemory, without_surrogates
+from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.kernel.messages import without_surrogates
 
 NOTES = (
     "relations become lines of text: no tool follows them",

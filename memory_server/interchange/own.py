@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
-from memory_server.core import times
-from memory_server.core.contents import Contents
+from memory_server.conversations.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array
+from memory_server.kernel import times
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
 from sandbox.workbench.files import Memory, pack_text, usable

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_server.core.contents import Contents
+from memory_server.conversations.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
 from memory_server.storage.json_store.codec import Json
 from sandbox.javascript import literals

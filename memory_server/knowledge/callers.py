@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import NOTHING
-from memory_server.core.nesting import DEEPEST, deeper, size
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.nesting import DEEPEST, deeper, size
 
 Source = Literal["argument", "header", "session", "setting"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -110,7 +110,7 @@ def checked_id(text: str, what: str) -> str:
         InvalidInput: it is too long, or has characters that nobody sees, by which two ids could look the same.
     """
     # Imported at first use: settings have ids too, and most processes need none of it.
-    from memory_server.recall.recalled_block import UNSEEN
+    from memory_server.kernel.recalled_block import UNSEEN
 
     normal = unicodedata.normalize("NFC", text)
     if len(normal) > MAX_ID_CHARS:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 from zlib import crc32
 
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.entry import Entry, archived, usable
 from nlp.index_terms import index_form
 from nlp.stems import stem

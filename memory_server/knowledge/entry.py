@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
-from memory_server.core.nesting import DEEPEST, deeper, size
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
+from memory_server.kernel.nesting import DEEPEST, deeper, size
+from memory_server.kernel.scopes import Scope
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]

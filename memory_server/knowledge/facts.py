@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from memory_server.core.model import without_surrogates
+from memory_server.kernel.messages import without_surrogates
 from memory_server.knowledge.entry import Entry, Filter, Query, usable
 from memory_server.knowledge.ports import Held
 from nlp.index_terms import index_form

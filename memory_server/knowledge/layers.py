@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.model import NOTHING, without_surrogates
-from memory_server.core.phrases import shown
-from memory_server.core.scopes import Scope
-from memory_server.core.times import iso_or_none
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.messages import NOTHING, without_surrogates
+from memory_server.kernel.scopes import Scope
+from memory_server.kernel.text import shown
+from memory_server.kernel.times import DAY_MS, iso_or_none
 from memory_server.knowledge.entry import (
     MAX_KEY_CHARS,
     Change,
@@ -34,7 +34,6 @@ from memory_server.knowledge.options import LayerSettings
 from memory_server.knowledge.policies import MOST_AT_ONCE, refuse_worker, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, Held
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
-from memory_server.recall.parameters import DAY_MS
 
 log = logging.getLogger(__name__)
 LayerName = Literal["project", "global"]

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from memory_server.core.contents import MergeCounts, Mode
-from memory_server.core.errors import InvalidInput, MemoryServerError, StorageError
-from memory_server.core.lifecycle import (
+from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
+from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     Cleaned,
     Copied,
@@ -22,18 +22,17 @@ from memory_server.core.lifecycle import (
     Step,
     Undone,
 )
-from memory_server.core.phrases import beginning
-from memory_server.core.ports import BackupStore, BackupWriter
-from memory_server.core.scopes import Scope
+from memory_server.kernel.scopes import Scope
+from memory_server.kernel.text import beginning
+from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
 from memory_server.knowledge.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import EntryStore, Held
-from memory_server.recall.parameters import DAY_MS
 
 if TYPE_CHECKING:
-    from memory_server.knowledge.family import Knowledge
+    from memory_server.knowledge.service import Knowledge
 
 log = logging.getLogger(__name__)
 _REPLACED = "replaced"

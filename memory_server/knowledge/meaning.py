@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from operator import mul
 from typing import Any
 
-from memory_server.core.errors import ModelsFailed, StorageError, TextRefused
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
+from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.ports import Asked, Embeddings, EntryStore
 
 Wanted = tuple[Scope, str]

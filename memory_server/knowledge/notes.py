@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from uuid import uuid4
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.model import NOTHING, without_surrogates
-from memory_server.core.phrases import shown
-from memory_server.core.private import without_private
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.messages import NOTHING, without_surrogates
+from memory_server.kernel.private import without_private
+from memory_server.kernel.recalled_block import without_recalled
+from memory_server.kernel.scopes import Scope
+from memory_server.kernel.text import shown
 from memory_server.knowledge import duplicates
 from memory_server.knowledge.entry import (
     Change,
@@ -35,7 +36,6 @@ from memory_server.knowledge.note_pages import KINDS, Kind, page
 from memory_server.knowledge.policies import Options, to_keep
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
 from memory_server.knowledge.ranking import RERANKED, by_relevance
-from memory_server.recall.recalled_block import without_recalled
 from nlp.index_terms import index_form
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from memory_server.core.model import NOTHING
-from memory_server.core.phrases import Finding
-from memory_server.core.scopes import Scope, Space
+from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.scopes import Scope, Space
+from memory_server.kernel.text import Finding
 from memory_server.knowledge.entry import (
     EVERYTHING,
     Change,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from memory_server.kernel.fusion import fused
 from memory_server.knowledge.entry import Hit, Share
-from memory_server.recall.fusion import fused
 
 LEAST_SHARE = 0.3
 """Hits with a smaller share of the best score are left off: MemoryBank loses no answer by it, and 4 instead of 9 hits

@@ -9,16 +9,16 @@ from operator import methodcaller
 from typing import Any
 from uuid import uuid4
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound
-from memory_server.core.model import without_surrogates
-from memory_server.core.phrases import shown
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
+from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.scopes import Scope
+from memory_server.kernel.text import shown
+from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Archive, Change, Entry, Filter, Hit, Hits, Operation, Query, Share, usable
 from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.ranking import reference_parts, why_of
-from memory_server.recall.parameters import DAY_MS
 from nlp.index_terms import Sought, sought_in
 
 ID_CHARS, LEAST_ID_CHARS = 16, 6

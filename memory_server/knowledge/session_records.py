@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_server.core.errors import MemoryNotFound, NothingToKeep
-from memory_server.core.model import Message, without_surrogates
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import MemoryNotFound, NothingToKeep
+from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
 from memory_server.knowledge.policies import to_keep

@@ -13,15 +13,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from memory_server.core.errors import (
-    InvalidInput,
-    MemoryServerError,
-    ModelsFailed,
-    NothingToKeep,
-    StorageError,
-)
-from memory_server.core.model import NOTHING, Message, without_surrogates
-from memory_server.core.phrases import counted, shown
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsFailed, NothingToKeep, StorageError
+from memory_server.kernel.fusion import FUSED
+from memory_server.kernel.messages import NOTHING, Message, without_surrogates
+from memory_server.kernel.text import counted, shown
 from memory_server.knowledge.callers import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
 from memory_server.knowledge.entry import (
     Archive,
@@ -66,7 +61,6 @@ from memory_server.knowledge.session_records import (
     told,
     where_of,
 )
-from memory_server.recall.fusion import FUSED
 
 T = TypeVar("T")
 MOST_TRIES = 3

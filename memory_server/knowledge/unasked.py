@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memory_server.kernel.recalled_block import one_line
 from memory_server.knowledge.entry import Hit
 from memory_server.knowledge.ranking import joined
-from memory_server.recall.passages import one_line
 from nlp import says_little
 from nlp.grams import FUNCTION_CHARACTERS
 from nlp.index_terms import sought_in

@@ -16,8 +16,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from memory_server.core.errors import ModelsFailed, StorageError, TextRefused
-from memory_server.core.phrases import shown
+from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
+from memory_server.kernel.text import shown
 from memory_server.knowledge.ports import Asked, ModelCall, ModelLedger
 from memory_server.llm.wire import Provider, Replied, Sent, embedding_reply, embedding_request, reply, request
 

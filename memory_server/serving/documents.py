@@ -12,16 +12,16 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceNotFound
-from memory_server.core.phrases import shown
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, ResourceNotFound
+from memory_server.kernel.text import shown
 from memory_server.knowledge.note_pages import HEADINGS, Kind
-from memory_server.managers.context import Context
+from memory_server.memories.context import Context
 from memory_server.serving import prompts, resources
 from memory_server.tools import keeps_conversations
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 
 if TYPE_CHECKING:
-    from memory_server.knowledge.family import Knowledge
+    from memory_server.knowledge.service import Knowledge
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""

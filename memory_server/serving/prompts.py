@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import LongTermMemory, Message, without_surrogates
-from memory_server.core.phrases import shown
-from memory_server.managers.context import Context, Conversation
-from memory_server.managers.turns import recalled_block, recollect
-from memory_server.recall.passages import one_line
-from memory_server.recall.prompt_lines import Language
-from memory_server.recall.recalled_block import marked
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.model import LongTermMemory
+from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.recalled_block import marked, one_line
+from memory_server.kernel.text import shown
+from memory_server.memories.context import Context
+from memory_server.memories.turns import recalled_block, recollect
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
 

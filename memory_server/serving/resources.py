@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from memory_server.core.errors import ResourceNotFound
-from memory_server.core.model import LongTermMemory, ShortTermMemory
-from memory_server.core.phrases import shown
-from memory_server.core.times import iso, iso_or_none
-from memory_server.managers.context import Conversation, Conversations
-from memory_server.recall.recalled_block import UNSEEN
+from memory_server.conversations.conversation import Conversation, Conversations
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.kernel.errors import ResourceNotFound
+from memory_server.kernel.recalled_block import UNSEEN
+from memory_server.kernel.text import shown
+from memory_server.kernel.times import iso, iso_or_none
 from memory_server.serving.texts import text
 from memory_server.version import __version__
 

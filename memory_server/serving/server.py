@@ -12,8 +12,8 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
-from memory_server.core.phrases import shown
-from memory_server.recall.recalled_block import marked
+from memory_server.kernel.recalled_block import marked
+from memory_server.kernel.text import shown
 from memory_server.serving.documents import Documents, Page, Request, Resolve
 from memory_server.serving.subscriptions import Subscriptions
 from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, keeps_conversations

@@ -17,8 +17,8 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 
-from memory_server.core.errors import MemoryServerError
-from memory_server.managers.context import Conversations
+from memory_server.conversations.conversation import Conversations
+from memory_server.kernel.errors import MemoryServerError
 from memory_server.serving.documents import Request, Resolve
 from memory_server.serving.resources import revision
 

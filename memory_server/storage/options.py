@@ -7,8 +7,8 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt
 
-from memory_server.core.archive import KEEP_MS
-from memory_server.recall.parameters import DAY_MS
+from memory_server.conversations.archive import KEEP_MS
+from memory_server.kernel.times import DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from memory_server.storage.partition.folders import FileRefused
+from memory_server.kernel.files import FileRefused
 
 _LINKS = (getattr(stat, "IO_REPARSE_TAG_SYMLINK", -1), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1))
 """Windows: what leads elsewhere. Other tags are of files that are in a cloud."""

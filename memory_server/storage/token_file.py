@@ -20,9 +20,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.errors import InvalidInput, LockTimeout, StorageUnwritable
-from memory_server.core.model import conversation_id_of
-from memory_server.storage.partition import folders
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 from memory_server.tools import (
     admin,
     archive,

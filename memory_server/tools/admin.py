@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_server.core.phrases import Grade, counted
-from memory_server.managers.context import Context
+from memory_server.kernel.text import Grade, counted
+from memory_server.memories.context import Context
 from memory_server.tools.base.result import From, Result, hundredths
 from memory_server.tools.base.tool import tool
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_server.core.archive import Archived
-from memory_server.core.changes import change_id
-from memory_server.core.lifecycle import engine_of
-from memory_server.core.model import LongTermMemory, Memory
-from memory_server.core.phrases import beginning, counted
-from memory_server.core.times import iso
-from memory_server.managers.context import Context
-from memory_server.recall.passages import one_line
+from memory_server.conversations.archive import Archived
+from memory_server.conversations.changes import change_id
+from memory_server.conversations.model import LongTermMemory, Memory
+from memory_server.kernel.lifecycle import engine_of
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.text import beginning, counted
+from memory_server.kernel.times import iso
+from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory_server.core.phrases import counted
-from memory_server.core.times import iso
-from memory_server.managers.context import Context
+from memory_server.kernel.text import counted
+from memory_server.kernel.times import iso
+from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool

@@ -10,16 +10,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory_server.core.model import ShortTermMemory
-from memory_server.core.phrases import beginning, counted
-from memory_server.core.times import iso, local
-from memory_server.managers.context import Context
-from memory_server.managers.insight import Explained
-from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
-from memory_server.recall.parameters import MINUTE_MS
-from memory_server.recall.passages import one_line
-from memory_server.recall.relevance import MatchedWord, age_text
-from memory_server.recall.words import shown_words
+from memory_server.conversations.insight import Explained
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
+from memory_server.conversations.recall.relevance import MatchedWord, age_text
+from memory_server.conversations.recall.words import shown_words
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.text import beginning, counted
+from memory_server.kernel.times import MINUTE_MS, iso, local
+from memory_server.memories.context import Context
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, hundredths, shell_command, when

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from memory_server.core.times import iso, iso_or_none
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.times import iso, iso_or_none
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.layers import Layer, LayerName, tool_name
-from memory_server.managers.context import Context
-from memory_server.recall.passages import one_line
+from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import Offset, Text, between, counted
 from memory_server.tools.base.tool import Function, Result, Tool, tool

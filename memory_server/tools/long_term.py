@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from memory_server.core.model import MAX_PROMPT_CHARS
-from memory_server.core.phrases import beginning, counted, unreadable
-from memory_server.core.times import iso
-from memory_server.managers.context import Context
-from memory_server.recall.passages import one_line
-from memory_server.recall.recalled_block import harmless
-from memory_server.recall.selection import Activation
+from memory_server.conversations.model import MAX_PROMPT_CHARS
+from memory_server.conversations.recall.selection import Activation
+from memory_server.kernel.recalled_block import harmless, one_line
+from memory_server.kernel.text import beginning, counted, unreadable
+from memory_server.kernel.times import iso
+from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text

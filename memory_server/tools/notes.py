@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS
-from memory_server.managers.context import Context
-from memory_server.recall.passages import one_line
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS
+from memory_server.kernel.recalled_block import one_line
+from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import orjson
 from pydantic import Field
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.times import iso
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
 from memory_server.knowledge.options import NAMESPACES, Namespace
-from memory_server.managers.context import Context
-from memory_server.recall.passages import one_line
+from memory_server.memories.context import Context
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool
 

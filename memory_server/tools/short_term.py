@@ -7,15 +7,16 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
-from memory_server.core.errors import StorageError
-from memory_server.core.phrases import counted, unreadable
-from memory_server.core.times import iso
-from memory_server.managers.context import Context, Conversation
-from memory_server.managers.search import Found
-from memory_server.recall.parameters import MINUTE_MS, RecallParameters
-from memory_server.recall.recalled_block import FRAME_CHARS, marked
-from memory_server.recall.selection import Recall, Recalled
-from memory_server.recall.words import shown_words
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.selection import Recall, Recalled
+from memory_server.conversations.recall.words import shown_words
+from memory_server.conversations.search import Found
+from memory_server.kernel.errors import StorageError
+from memory_server.kernel.recalled_block import FRAME_CHARS, marked
+from memory_server.kernel.text import counted, unreadable
+from memory_server.kernel.times import MINUTE_MS, iso
+from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_server.core.errors import MemoryPaused, NothingToKeep
-from memory_server.managers.context import Context
-from memory_server.managers.turns import MAX_CHARS, noted_block, recalled_block, recollect
+from memory_server.kernel.errors import MemoryPaused, NothingToKeep
+from memory_server.memories.context import Context
+from memory_server.memories.turns import MAX_CHARS, noted_block, recalled_block, recollect
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, between

@@ -16,16 +16,10 @@ from settings_environment import as_environment
 from memory_server import Message, Settings, open_memory
 from memory_server.app import App, parameters, sandbox_of
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
-from memory_server.core.errors import MemoryClosed, TriggersUnavailable
-from memory_server.recall.parameters import (
-    DAY_MS,
-    MINUTE_MS,
-    NODE_RETENTION,
-    USUAL,
-    Parameters,
-    RecallParameters,
-)
-from memory_server.recall.words import Wording
+from memory_server.conversations.recall.parameters import NODE_RETENTION, USUAL, Parameters, RecallParameters
+from memory_server.conversations.recall.words import Wording
+from memory_server.kernel.errors import MemoryClosed, TriggersUnavailable
+from memory_server.kernel.times import DAY_MS, MINUTE_MS
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify
 

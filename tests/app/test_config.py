@@ -10,7 +10,7 @@ import pytest
 from settings_environment import as_environment
 
 from memory_server.config import Settings, default_config_file, load
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.model import Message, ShortTermMemory, context_text
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.kernel.messages import Message, context_text
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 from nlp.lexicon.idf import idf_table

@@ -21,8 +21,9 @@ import time
 from pathlib import Path
 
 from memory_server.app import open_memory
-from memory_server.core.changes import Added, TriggerSet
-from memory_server.core.model import LongTermMemory, Message, ShortTermMemory, context_text
+from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.kernel.messages import Message, context_text
 from nlp.lexicon.idf import idf_table
 
 DAY_MS = 86_400_000

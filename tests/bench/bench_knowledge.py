@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from knowledge.mixed_notes import NOW, mixed_notes
 
-from memory_server.core.scopes import Scope
+from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.layers import LAYER, Layer

@@ -24,13 +24,14 @@ from random import Random
 
 from memory_server.app import parameters
 from memory_server.config import Settings
-from memory_server.core.changes import Added
-from memory_server.core.model import Message, ShortTermMemory
-from memory_server.recall import selection
-from memory_server.recall.index import Index, Searched
-from memory_server.recall.indexed_selection import decide
-from memory_server.recall.selection import Recall
-from memory_server.recall.words import Query
+from memory_server.conversations.changes import Added
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.recall.words import Query
+from memory_server.kernel.messages import Message
 
 NOW_MS = 1_781_928_000_000
 DAY_MS = 86_400_000

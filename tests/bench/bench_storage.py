@@ -19,9 +19,10 @@ from random import Random
 
 import psutil
 
-from memory_server.core.changes import Added, Change
-from memory_server.core.model import ConversationState, Message, ShortTermMemory
-from memory_server.recall.index import index_of
+from memory_server.conversations.changes import Added, Change
+from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.recall.index import index_of
+from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 KEYWORDS = 23
@@ -37,7 +38,7 @@ import asyncio, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from bench_storage import QUIET, memory
-from memory_server.core.changes import Added
+from memory_server.conversations.changes import Added
 from memory_server.storage.json_store.store import JsonFileStore
 from random import Random
 

@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.times import iso, milliseconds
-from memory_server.recall.parameters import DAY_MS, MINUTE_MS
+from memory_server.kernel.times import DAY_MS, MINUTE_MS, iso, milliseconds
 
 Lines = Iterator[dict[str, Any]]
 """Turns and questions of the plain form."""

@@ -32,9 +32,9 @@ from memory_server.cli.develop.demo import samples
 from memory_server.cli.develop.evaluate import MOST_BEFORE, SEED, changed
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import load
-from memory_server.core.errors import InvalidInput
+from memory_server.conversations.recall.parameters import Parameters
 from memory_server.evaluation import Dataset, load_dataset, units_of, with_other_talk
-from memory_server.recall.parameters import Parameters
+from memory_server.kernel.errors import InvalidInput
 from memory_server.tools.base.shapes import counted
 
 _HEADINGS = {

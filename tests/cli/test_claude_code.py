@@ -8,8 +8,8 @@ import pytest
 from hook_transcripts import TOOL_RESULT, TOOL_USE, assistant, compacted, event, transcript, user
 
 from memory_server.cli.hook.claude_code import event_of, messages_now, session_of, turn_ended
-from memory_server.core.model import FIRST_MS, Session
-from memory_server.recall.recalled_block import marked
+from memory_server.kernel.messages import FIRST_MS, Session
+from memory_server.kernel.recalled_block import marked
 
 
 def said(messages: Any) -> list[tuple[str, str]]:

@@ -18,8 +18,8 @@ from shared_process import end_shared
 from stdio_process import running
 
 from memory_server.cli.parser import main
-from memory_server.managers.turns import MAX_CHARS
-from memory_server.recall.recalled_block import TAG
+from memory_server.kernel.recalled_block import TAG
+from memory_server.memories.turns import MAX_CHARS
 
 Run = Callable[..., tuple[int, str, str]]
 THEN, LATER = "2026-06-20T08:00:10Z", "2026-06-25T08:00:00Z"

@@ -14,10 +14,10 @@ import pytest
 from sample_memories import NOW, memory
 from store_on_disk import commit, open_store, reopened
 
-from memory_server.core.changes import Added
-from memory_server.core.phrases import Finding
+from memory_server.conversations.changes import Added
+from memory_server.kernel.files import hash_in, hashed_name, subfolders
+from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.partition.folders import hash_in, hashed_name, subfolders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one encoding for file names")
 
@@ -72,7 +72,7 @@ def test_a_program_with_the_memory_in_itself_finds_the_same_folder(tmp_path: Pat
     program = """
 import asyncio, sys
 from memory_server.app import open_memory
-from memory_server.core.model import Message
+from memory_server.conversations.model import Message
 async def main():
     async with open_memory(sys.argv[1]) as memory:
         await memory.conversation("小明😀").short_term.add([Message("user", "hello")])

@@ -20,7 +20,7 @@ from memory_server.cli.install.clients import (
     servers_file,
     shell_line,
 )
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 
 LINUX = Machine("linux", PurePosixPath("/home/ming"), {})
 MACOS = Machine("macos", PurePosixPath("/Users/ming"), {})

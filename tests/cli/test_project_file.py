@@ -16,7 +16,7 @@ from stdio_process import command, running
 
 from memory_server.cli.parser import main
 from memory_server.cli.project_file import MOST_BYTES, NAME, project_at, read, text_of
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T08:00:10Z"

@@ -17,10 +17,10 @@ from hook_transcripts import assistant, event, transcript, user
 from sample_memories import DAY, memory
 
 from memory_server.cli.parser import main
-from memory_server.core.model import Session
-from memory_server.managers.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
-from memory_server.recall.recalled_block import marked
-from memory_server.storage.home import HOLDS_MS, Answered
+from memory_server.kernel.messages import Session
+from memory_server.kernel.recalled_block import marked
+from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
+from memory_server.storage.data_dir import HOLDS_MS, Answered
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T12:00:00Z"

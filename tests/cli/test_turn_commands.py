@@ -16,8 +16,8 @@ from mcp import Client
 from memory_server import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.core.model import Message
-from memory_server.recall.recalled_block import TAG, marked, without_recalled
+from memory_server.kernel.messages import Message
+from memory_server.kernel.recalled_block import TAG, marked, without_recalled
 from memory_server.serving.server import build_server
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call

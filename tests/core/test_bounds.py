@@ -16,29 +16,27 @@ from store_on_disk import commit, open_store, private, reopened
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.core.changes import Added, TriggerSet
-from memory_server.core.contents import BackupBroken, Contents
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import (
-    MAX_CONTENT_CHARS,
+from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import (
     MAX_EXTRA_CHARS,
     MAX_ID_CHARS,
-    MAX_MESSAGES,
-    MAX_NAME_CHARS,
     MAX_PROMPT_CHARS,
     MAX_TEXT_CHARS,
     MAX_TRIGGER_CHARS,
     LongTermMemory,
-    Message,
     ShortTermMemory,
     excess,
 )
-from memory_server.core.nesting import DEEPEST
 from memory_server.interchange import official, own
 from memory_server.interchange.incoming import format_of
+from memory_server.kernel.backups import BackupBroken
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, Message
+from memory_server.kernel.nesting import DEEPEST
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.home import FolderLedger
+from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store import codec, examination, past, snapshots
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import CHANGES, NOW, contents, copy_of, memory, random_changes, state_of, trigger
 
-from memory_server.core.changes import (
+from memory_server.conversations.changes import (
     Added,
     Change,
     CleanedUp,
@@ -23,7 +23,7 @@ from memory_server.core.changes import (
     Unpinned,
     apply,
 )
-from memory_server.core.model import ConversationState
+from memory_server.conversations.model import ConversationState
 
 A, B = memory("a", score=1), memory("b")
 T = trigger("t")

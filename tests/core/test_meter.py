@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_server import open_memory
 from memory_server.config import Settings
-from memory_server.core.meter import BOUNDS_MS, Calls, Meter
+from memory_server.kernel.meter import BOUNDS_MS, Calls, Meter
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 

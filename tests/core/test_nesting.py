@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.core import nesting
-from memory_server.core.nesting import MOST_VALUES, crowded
+from memory_server.kernel import nesting
+from memory_server.kernel.nesting import MOST_VALUES, crowded
 
 
 def count(value: Any) -> int:

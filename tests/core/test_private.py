@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server import Message, open_memory
-from memory_server.core.errors import NothingToKeep
-from memory_server.core.private import to_keep, without_private
-from memory_server.recall.recalled_block import marked
+from memory_server.kernel.errors import NothingToKeep
+from memory_server.kernel.private import to_keep, without_private
+from memory_server.kernel.recalled_block import marked
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 

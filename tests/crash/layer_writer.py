@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from memory_server.kernel import files as folders
 from memory_server.knowledge.layers import Layer, LayerOptions
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
-from memory_server.storage.partition import folders
 
 
 def opened(place: Path) -> Layer:

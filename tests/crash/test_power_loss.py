@@ -12,9 +12,9 @@ from crash.losing_disk import LosingDisk, Names, unsynced
 from sample_memories import contents, copy_of, memory, random_changes
 from store_on_disk import commit, open_store, reopened
 
-from memory_server.core.changes import Added, Forgotten, apply
-from memory_server.core.errors import SnapshotBroken
-from memory_server.core.model import ConversationState
+from memory_server.conversations.changes import Added, Forgotten, apply
+from memory_server.conversations.model import ConversationState
+from memory_server.kernel.errors import SnapshotBroken
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 
 pytestmark = [

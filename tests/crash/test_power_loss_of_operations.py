@@ -17,22 +17,22 @@ from sample_memories import DAY, NOW, contents, memory, trigger
 from store_on_disk import commit, open_store
 from trigger_table import TableRunner
 
-from memory_server.core.archive import Archived
-from memory_server.core.changes import Added, CleanedUp, Forgotten, TriggerSet, change_id
-from memory_server.core.contents import Backup
-from memory_server.core.errors import SnapshotBroken
-from memory_server.managers.archive import name_of
-from memory_server.managers.backups import Backups
-from memory_server.managers.context import Conversations
-from memory_server.managers.lifecycle import ConversationLifecycle
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters
+from memory_server.conversations.archive import Archived
+from memory_server.conversations.changes import Added, CleanedUp, Forgotten, TriggerSet, change_id
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.history import name_of
+from memory_server.conversations.lifecycle import ConversationLifecycle
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.services import Services
+from memory_server.kernel.backups import Backup
+from memory_server.kernel.errors import SnapshotBroken
+from memory_server.kernel.files import PRIVATE
+from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import examination, past
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.partition.folders import PRIVATE
 
 pytestmark = [
     pytest.mark.anyio,

@@ -22,8 +22,8 @@ from pydantic import BaseModel
 import memory_server
 from memory_server import config
 from memory_server.cli import parser
-from memory_server.core.changes import Change
-from memory_server.core.errors import MemoryServerError
+from memory_server.conversations.changes import Change
+from memory_server.kernel.errors import MemoryServerError
 from memory_server.serving.prompts import PROMPTS
 from memory_server.serving.resources import RESOURCES, TEMPLATES
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
@@ -247,12 +247,12 @@ def _below(kind: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def _is_public(error: type[Exception]) -> bool:
-    return error.__module__ == "memory_server.core.errors"
+    return error.__module__ == "memory_server.kernel.errors"
 
 
 def test_the_errors_stand_below_what_the_page_says() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page("docs/reference/python-api.md").text, re.MULTILINE)
-    errors = importlib.import_module("memory_server.core.errors")
+    errors = importlib.import_module("memory_server.kernel.errors")
     assert len(rows) > 5
     for name, parent in rows:
         assert getattr(errors, name).__base__.__name__ == parent
@@ -302,8 +302,8 @@ def test_the_versions_agree() -> None:
 
 def test_the_calls_in_the_readme_exist() -> None:
     """A renamed parameter must not hide behind positional use."""
-    from memory_server.managers.long_term import LongTermManager
-    from memory_server.managers.short_term import ShortTermManager
+    from memory_server.conversations.long_term import LongTermManager
+    from memory_server.conversations.short_term import ShortTermManager
 
     text = page("docs/reference/python-api.md").text
     for manager in (ShortTermManager, LongTermManager):

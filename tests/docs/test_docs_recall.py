@@ -8,18 +8,18 @@ import re
 import pytest
 from docs.markdown_pages import page
 
-from memory_server.core.archive import KEEP_MS
-from memory_server.core.model import ShortTermMemory
-from memory_server.recall.parameters import (
-    DAY_MS,
+from memory_server.conversations.archive import KEEP_MS
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.parameters import (
     NODE_RETENTION,
     USUAL,
     Parameters,
     RecallParameters,
     RetentionParameters,
 )
-from memory_server.recall.relevance import decay
-from memory_server.recall.selection import flashback_weight, plan_cleanup
+from memory_server.conversations.recall.relevance import decay
+from memory_server.conversations.recall.selection import flashback_weight, plan_cleanup
+from memory_server.kernel.times import DAY_MS
 from nlp import ROLE_WEIGHTS
 
 TEXT = page("docs/explanation/recall.md").text

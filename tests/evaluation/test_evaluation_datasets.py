@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from bench.quality.subsets import by_evidence, half_of, of_users, sessions_of
 
-from memory_server.core.errors import InvalidInput
 from memory_server.evaluation import Dataset, Turn, load_dataset, units_of
+from memory_server.kernel.errors import InvalidInput
 
 TURN = {
     "turn": "t1",

@@ -15,8 +15,8 @@ from memory_server import Message, open_memory
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.core.times import iso
 from memory_server.evaluation import Dataset, Question, Turn, Unit, load_dataset, units_of
+from memory_server.kernel.times import iso
 
 PARAMETERS = parameters(Settings(timezone="UTC"))
 

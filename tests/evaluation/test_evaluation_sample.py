@@ -8,7 +8,7 @@ import pytest
 
 from memory_server.cli.develop.demo import samples
 from memory_server.evaluation import Dataset, load_dataset
-from memory_server.recall.parameters import DAY_MS
+from memory_server.kernel.times import DAY_MS
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ from bench.quality.rankers import makers
 
 from memory_server.app import parameters
 from memory_server.config import Settings
-from memory_server.core.times import milliseconds, moment_of
 from memory_server.evaluation import Question, Turn, units_of
-from memory_server.recall.parameters import DAY_MS
+from memory_server.kernel.times import DAY_MS, milliseconds, moment_of
 from nlp.normal_forms import can_simplify
 
 FIRST_MS = 1_775_001_600_000

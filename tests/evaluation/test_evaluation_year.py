@@ -10,8 +10,9 @@ from bench.quality.year import EXCHANGES_A_DAY, IDEAL, Life, Plan, Year, plan_ye
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
+from memory_server.conversations.recall.parameters import Parameters
 from memory_server.evaluation import Dataset, Question, Turn, Unit, load_dataset
-from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
+from memory_server.kernel.times import DAY_MS, MINUTE_MS
 
 START_MS = 1_767_225_600_000
 """2026-01-01T00:00:00Z."""

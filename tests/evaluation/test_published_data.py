@@ -12,8 +12,8 @@ from bench.published_data import convert
 from bench.quality.rankers import text_of
 from bench.quality.subsets import by_evidence
 
-from memory_server.core.times import iso
 from memory_server.evaluation import Dataset, load_dataset, units_of
+from memory_server.kernel.times import iso
 
 MEMORYBANK = {
     "users": {

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from http_server import ERAS, MODERN, Asker, Server, give, in_process, listening, said, serving, take_back
 
-from memory_server.core.errors import InvalidInput, LockTimeout
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, LockTimeout
 from memory_server.storage import token_file
-from memory_server.storage.partition import folders
 from memory_server.storage.token_file import TokenFile
 from memory_server.tools import TOOLS
 

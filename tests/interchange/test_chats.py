@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_server.cli.parser import main
-from memory_server.core.model import ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange import chats
 from memory_server.interchange.incoming import NotThisFormat, format_of
 

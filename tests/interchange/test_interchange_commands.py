@@ -14,7 +14,7 @@ import pytest
 from store_on_disk import tree
 
 from memory_server.cli.parser import main
-from memory_server.storage.partition import folders
+from memory_server.kernel import files as folders
 
 Run = Callable[..., tuple[int, str, str]]
 OLD = [

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
-from memory_server.core.contents import Contents
-from memory_server.core.model import Message
+from memory_server.conversations.contents import Contents
+from memory_server.conversations.recall.words import Wording
 from memory_server.interchange import folder_forms, official, own, worldinfo
 from memory_server.interchange.incoming import Incoming, NotThisFormat, format_of, format_of_folder, with_keywords
-from memory_server.recall.words import Wording
+from memory_server.kernel.messages import Message
 from memory_server.storage.json_store import codec
 
 NAMES = ("chat", "小明", "Work", "a/b", "con", "..", "e\u0301\u0301")

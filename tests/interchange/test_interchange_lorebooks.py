@@ -14,7 +14,7 @@ import pytest
 
 from memory_server.cli.exchange import invalid_expressions
 from memory_server.cli.parser import main
-from memory_server.core.model import LongTermMemory
+from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.worldinfo import Defaults, read, read_book
 from sandbox import Fired, TriggerSandbox

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.callers import FIELDS, SOURCES, Named, Source, from_headers, named, resolve
 
 NAMES: dict[Source, str] = {"argument": "a", "header": "h", "session": "s", "setting": "d"}

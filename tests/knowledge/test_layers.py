@@ -17,17 +17,16 @@ from knowledge_past import cleaned
 from memory_server import open_memory
 from memory_server.app import project_here
 from memory_server.config import Settings, load
-from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
-from memory_server.core.model import Message
-from memory_server.core.private import Pause
-from memory_server.core.times import iso
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
+from memory_server.kernel.messages import Message
+from memory_server.kernel.private import Pause
+from memory_server.kernel.times import DAY_MS, iso
 from memory_server.knowledge.entry import Hits
-from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.layers import Layer, LayerOptions
 from memory_server.knowledge.options import PATTERNS, ROLES
 from memory_server.knowledge.policies import role_of
-from memory_server.managers.turns import noted_block
-from memory_server.recall.parameters import DAY_MS
+from memory_server.knowledge.service import Knowledge
+from memory_server.memories.turns import noted_block
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.storage.projects import is_ours
@@ -412,7 +411,7 @@ async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
     async with open_memory(tmp_path / "data", settings=Settings(toolsets="turn,layers,notes")) as app:
         await app.knowledge.notes.remember("tech", "连接池", "最多二十个连接")
         assert "note “连接池”" in await noted_block(app.context, note)
-        monkeypatch.setattr("memory_server.knowledge.family.LAYERS_SECONDS", 0.05)
+        monkeypatch.setattr("memory_server.knowledge.service.LAYERS_SECONDS", 0.05)
         monkeypatch.setattr(Layer, "unasked", lambda *_: asyncio.sleep(30))
         began = time.monotonic()
         assert "note “连接池”" in await noted_block(app.context, note)

@@ -18,7 +18,7 @@ from users_apart import World
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.core.scopes import Scope
+from memory_server.kernel.scopes import Scope
 from memory_server.knowledge import sessions
 from memory_server.knowledge.meaning import AT_ONCE, NO_EMBEDDINGS
 from memory_server.knowledge.ports import Asked

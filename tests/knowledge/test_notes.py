@@ -12,12 +12,12 @@ import pytest
 from entries_held import figures, page
 from knowledge_past import cleaned, restored
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.knowledge.entry import Filter, change_id
-from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.note_pages import MARK, fenced
 from memory_server.knowledge.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
+from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries.pages import write_pages
 from memory_server.storage.entries.sqlite_store import SqliteStore
 

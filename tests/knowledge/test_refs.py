@@ -15,14 +15,14 @@ from knowledge.conftest import NOW, Clock
 from memory_server import open_memory
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput, MemoryNotFound, NothingToKeep
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
+from memory_server.kernel.scopes import Scope
+from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Filter, Operation, Share
-from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.options import Namespace
 from memory_server.knowledge.ranking import reference_parts
 from memory_server.knowledge.refs import RefOptions, Refs, summary_of
-from memory_server.recall.parameters import DAY_MS
+from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

@@ -15,11 +15,11 @@ from knowledge_past import restored
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter
-from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
+from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.sqlite_store import SqliteStore
 

@@ -13,9 +13,9 @@ import pytest
 from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.core.model import Message
-from memory_server.managers.turns import noted_block
-from memory_server.recall.recalled_block import FOOT, HEAD, without_recalled
+from memory_server.kernel.messages import Message
+from memory_server.kernel.recalled_block import FOOT, HEAD, without_recalled
+from memory_server.memories.turns import noted_block
 
 pytestmark = pytest.mark.anyio
 NOTES = {

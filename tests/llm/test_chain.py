@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from llm.fake_provider import Act, completion, failure, provider
 
-from memory_server.core.errors import ModelsFailed
+from memory_server.kernel.errors import ModelsFailed
 from memory_server.knowledge.ports import Asked, ModelCall
 from memory_server.llm.chain import Chain, Line
 from memory_server.llm.wire import Provider

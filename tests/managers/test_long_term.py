@@ -10,12 +10,13 @@ from memory_store import MemoryStore
 from sample_memories import NOW
 from trigger_table import TableRunner
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, TriggerRejected
-from memory_server.core.model import LongTermMemory, Message
-from memory_server.managers.context import Conversations
-from memory_server.managers.long_term import LongTermManager
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.long_term import LongTermManager
+from memory_server.conversations.model import LongTermMemory
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.services import Services
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, TriggerRejected
+from memory_server.kernel.messages import Message
 
 pytestmark = pytest.mark.anyio
 

@@ -15,18 +15,19 @@ from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, trigger
 from trigger_table import TableRunner
 
-from memory_server.core.changes import Added, Change, Reinforced, TriggerSet
-from memory_server.core.errors import InvalidInput, InvalidPattern, StorageUnwritable, TriggersUnavailable
-from memory_server.core.model import Message
-from memory_server.managers.context import Context, Conversations
-from memory_server.managers.search import SEARCH_WAIT_SECONDS
-from memory_server.managers.services import Services
-from memory_server.managers.short_term import ShortTermManager
-from memory_server.managers.turns import recalled_block, recollect
-from memory_server.recall.parameters import Parameters, RetentionParameters
-from memory_server.recall.recalled_block import FRAME_CHARS
+from memory_server.conversations.changes import Added, Change, Reinforced, TriggerSet
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
+from memory_server.conversations.search import SEARCH_WAIT_SECONDS
+from memory_server.conversations.services import Services
+from memory_server.conversations.short_term import ShortTermManager
+from memory_server.kernel.errors import InvalidInput, InvalidPattern, StorageUnwritable, TriggersUnavailable
+from memory_server.kernel.files import try_lock
+from memory_server.kernel.messages import Message
+from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.memories.context import Context
+from memory_server.memories.turns import recalled_block, recollect
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.partition.folders import try_lock
 
 pytestmark = pytest.mark.anyio
 
@@ -155,7 +156,7 @@ async def test_a_search_without_words_finds_by_score_and_chance_only(house: Hous
 async def test_a_search_that_cannot_get_the_lock_answers_without_reinforcing(
     on_disk: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.managers.search.SEARCH_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("memory_server.conversations.search.SEARCH_WAIT_SECONDS", 0.02)
     await on_disk.commit(Added(memory("a", words={"披萨": 60.0})))
     assert isinstance(on_disk.store, JsonFileStore)
     lock = try_lock(on_disk.store.folder("chat") / ".memory-server" / "lock")

@@ -15,14 +15,15 @@ from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory
 from trigger_table import TableRunner
 
-from memory_server.core.changes import Added
-from memory_server.core.errors import InvalidInput, LockTimeout, SnapshotBroken
-from memory_server.core.model import ConversationState, Message
-from memory_server.managers.context import Conversations
-from memory_server.managers.search import Found
-from memory_server.managers.services import Services
-from memory_server.recall.index import Index
-from memory_server.recall.parameters import Parameters
+from memory_server.conversations.changes import Added
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.recall.index import Index
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.search import Found
+from memory_server.conversations.services import Services
+from memory_server.kernel.errors import InvalidInput, LockTimeout, SnapshotBroken
+from memory_server.kernel.messages import Message
 
 pytestmark = pytest.mark.anyio
 
@@ -194,7 +195,7 @@ class Watch:
 
 sys.meta_path.insert(0, Watch())
 from memory_server.app import open_memory
-from memory_server.core.model import Message
+from memory_server.conversations.model import Message
 
 async def main():
     with tempfile.TemporaryDirectory() as folder:

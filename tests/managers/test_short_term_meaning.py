@@ -21,11 +21,11 @@ from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 from memory_server.app import App
 from memory_server.cli.knowledge import ACTIONS
 from memory_server.config import Settings
-from memory_server.core.model import Message
-from memory_server.core.scopes import Scope
+from memory_server.conversations.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, Found, vectors_of
+from memory_server.kernel.messages import Message
+from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.meaning import LATER_AT_ONCE, NO_VECTORS
-from memory_server.managers.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, Found, vectors_of
-from memory_server.managers.turns import recollect
+from memory_server.memories.turns import recollect
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
@@ -149,7 +149,7 @@ async def test_unasked_only_what_stands_out_comes_by_meaning_alone(tmp_path: Pat
 COLD_HOOK = """
 import sys
 sys.modules["ssl"] = None  # as the command line does for a hook
-import memory_server.managers.search as search
+import memory_server.conversations.search as search
 search.UNASKED_VECTOR_SECONDS = 60.0  # a loaded machine must not decide
 from memory_server.cli.parser import main
 main(["hook", "--seconds", "120"])

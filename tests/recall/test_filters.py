@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, trigger
 
-from memory_server.core.model import LongTermMemory, ShortTermMemory
-from memory_server.recall.filters import CommonWord, MemoryFilter, SortBy, filtered, overview, tags_of
-from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import age_of, decay
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.filters import CommonWord, MemoryFilter, SortBy, filtered, overview, tags_of
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.relevance import age_of, decay
 from nlp.date_words import day_word
 
 P = RecallParameters()

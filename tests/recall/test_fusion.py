@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, NOW, memory, query_of
 
-from memory_server.core.model import ShortTermMemory
-from memory_server.recall import selection
-from memory_server.recall.explanation import explain
-from memory_server.recall.fusion import fused, needed_cosine
-from memory_server.recall.index import Index, Searched
-from memory_server.recall.indexed_selection import Decision, decide
-from memory_server.recall.parameters import USUAL, RecallParameters
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.explanation import explain
+from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.indexed_selection import Decision, decide
+from memory_server.conversations.recall.parameters import USUAL, RecallParameters
+from memory_server.kernel.fusion import fused, needed_cosine
 
 ASKED = replace(USUAL, weak_too=True, flashback_count=0)
 UNASKED = replace(USUAL, flashback_count=0)

@@ -14,16 +14,16 @@ from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
 from trigger_table import TableRunner
 
-from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
-from memory_server.core.model import ConversationState, ShortTermMemory
-from memory_server.managers.search import WORTH_A_THREAD, ShortTermSearch
-from memory_server.managers.services import Services
-from memory_server.recall import selection
-from memory_server.recall.index import MIN_TOMBSTONES, Columns, Floats, Index, Searched, index_of
-from memory_server.recall.indexed_selection import decide, matched
-from memory_server.recall.parameters import Parameters, RecallParameters
-from memory_server.recall.relevance import receipts
-from memory_server.recall.words import Query, Wording
+from memory_server.conversations.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
+from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.index import MIN_TOMBSTONES, Columns, Floats, Index, Searched, index_of
+from memory_server.conversations.recall.indexed_selection import decide, matched
+from memory_server.conversations.recall.parameters import Parameters, RecallParameters
+from memory_server.conversations.recall.relevance import receipts
+from memory_server.conversations.recall.words import Query, Wording
+from memory_server.conversations.search import WORTH_A_THREAD, ShortTermSearch
+from memory_server.conversations.services import Services
 
 P = RecallParameters()
 WORDS = ["披萨", "生日", "猫", "狗", "海"]

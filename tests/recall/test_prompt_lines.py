@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, query_of, trigger
 
-from memory_server.core.model import FIRST_MS, LAST_MS, LongTermMemory, Message, Role, ShortTermMemory
-from memory_server.recall.prompt_lines import Language, prompt_lines, when_text
-from memory_server.recall.recalled_block import FOOT, HEAD, marked
-from memory_server.recall.relevance import Receipt
-from memory_server.recall.selection import HeldBack, Recall, Recalled
-from memory_server.recall.words import Wording
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.prompt_lines import Language, prompt_lines, when_text
+from memory_server.conversations.recall.relevance import Receipt
+from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled
+from memory_server.conversations.recall.words import Wording
+from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role
+from memory_server.kernel.recalled_block import FOOT, HEAD, marked
 from nlp import Enrichment
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")

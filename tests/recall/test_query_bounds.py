@@ -6,8 +6,8 @@ import time
 
 from memory_server.app import parameters
 from memory_server.config import Settings
-from memory_server.core.model import Message
-from memory_server.recall.words import MOST_NAMES, QUERY_CHARS
+from memory_server.conversations.recall.words import MOST_NAMES, QUERY_CHARS
+from memory_server.kernel.messages import Message
 
 NOW_MS = 1_800_000_000_000
 

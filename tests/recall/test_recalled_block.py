@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.core.model import Message, ShortTermMemory
-from memory_server.recall.prompt_lines import Language, prompt_lines
-from memory_server.recall.recalled_block import FOOT, FRAME_CHARS, HEAD, TAG, as_said, marked, without_recalled
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.prompt_lines import Language, prompt_lines
+from memory_server.kernel.messages import Message
+from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEAD, TAG, as_said, marked, without_recalled
 
 LINES = "小明（3 天前，晚上）：下周三是我生日\n【过敏】小明不能吃花生"
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, KEYWORDS, MINUTE, NOW, memory, query_of
 
-from memory_server.core.model import ShortTermMemory
-from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import Receipt, age_of, age_text, decay, receipts
-from memory_server.recall.words import Wording
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.relevance import Receipt, age_of, age_text, decay, receipts
+from memory_server.conversations.recall.words import Wording
 
 P = RecallParameters()
 

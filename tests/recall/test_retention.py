@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, NOW, memory
 
-from memory_server.core.model import ShortTermMemory
-from memory_server.recall.parameters import NODE_RETENTION, Parameters, RetentionParameters
-from memory_server.recall.relevance import age_of
-from memory_server.recall.selection import plan_cleanup, worth
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.parameters import NODE_RETENTION, Parameters, RetentionParameters
+from memory_server.conversations.recall.relevance import age_of
+from memory_server.conversations.recall.selection import plan_cleanup, worth
 
 STRICT = Parameters(retention=RetentionParameters(always_kept=0))
 NODE = Parameters(retention=NODE_RETENTION)

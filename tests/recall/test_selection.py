@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
 
-from memory_server.core.changes import Reinforced
-from memory_server.core.model import ShortTermMemory
-from memory_server.recall import selection
-from memory_server.recall.index import Index, Searched
-from memory_server.recall.indexed_selection import decide
-from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.selection import Recall, flashback_weight, reinforcements
-from memory_server.recall.words import Query
+from memory_server.conversations.changes import Reinforced
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.selection import Recall, flashback_weight, reinforcements
+from memory_server.conversations.recall.words import Query
 
 P = RecallParameters()
 WORD = query_of({"披萨": 10.0})

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
 
 from memory_server import App, Message, Session, Settings, ShortTermMemory
-from memory_server.core.changes import Added, apply
-from memory_server.core.model import ConversationState
-from memory_server.recall import selection
-from memory_server.recall.explanation import Verdict, explain
-from memory_server.recall.index import Index, Searched, index_of
-from memory_server.recall.indexed_selection import decide
-from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.selection import Recall, hold_on
-from memory_server.recall.words import Query
+from memory_server.conversations.changes import Added, apply
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.explanation import Verdict, explain
+from memory_server.conversations.recall.index import Index, Searched, index_of
+from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.selection import Recall, hold_on
+from memory_server.conversations.recall.words import Query
 from memory_server.storage.json_store import codec
 
 P = RecallParameters()

@@ -17,16 +17,17 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW
 
 from memory_server import open_memory
-from memory_server.core.changes import Added, Forgotten, apply
-from memory_server.core.model import ConversationState, Message, ShortTermMemory, context_text
-from memory_server.managers.turns import recollect
-from memory_server.recall import selection
-from memory_server.recall.index import Index, Searched, index_of
-from memory_server.recall.indexed_selection import decide
-from memory_server.recall.parameters import USUAL, RecallParameters
-from memory_server.recall.relevance import match_needed, rarity, receipts
-from memory_server.recall.selection import Recall
-from memory_server.recall.words import Query, Wording
+from memory_server.conversations.changes import Added, Forgotten, apply
+from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.index import Index, Searched, index_of
+from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.parameters import USUAL, RecallParameters
+from memory_server.conversations.recall.relevance import match_needed, rarity, receipts
+from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.recall.words import Query, Wording
+from memory_server.kernel.messages import Message, context_text
+from memory_server.memories.turns import recollect
 from nlp import Emphasis, Enrichment
 
 WORDING = Wording(

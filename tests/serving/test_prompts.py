@@ -10,8 +10,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from memory_server import open_memory
-from memory_server.core.model import Message
-from memory_server.recall.recalled_block import TAG, without_recalled
+from memory_server.kernel.messages import Message
+from memory_server.kernel.recalled_block import TAG, without_recalled
 from memory_server.serving.prompts import MAX_ARGUMENT_CHARS, PROMPTS
 from memory_server.serving.server import build_server
 from memory_server.tools import TOOLS

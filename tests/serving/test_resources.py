@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from memory_server import App, open_memory
-from memory_server.core.model import Message
+from memory_server.kernel.messages import Message
 from memory_server.serving.resources import PAGE, PAGE_CHARS, RESOURCES, TEMPLATES
 from memory_server.serving.server import build_server
 from memory_server.serving.subscriptions import MOST_SUBSCRIPTIONS

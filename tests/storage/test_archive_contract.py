@@ -14,8 +14,8 @@ from memory_store import MemoryStore
 from sample_memories import DAY, NOW, copy_of, memory, query_of, random_changes, trigger
 from trigger_table import TableRunner
 
-from memory_server.core.archive import archived
-from memory_server.core.changes import (
+from memory_server.conversations.archive import archived
+from memory_server.conversations.changes import (
     Added,
     Change,
     Commit,
@@ -27,14 +27,15 @@ from memory_server.core.changes import (
     taking_back,
     version_of,
 )
-from memory_server.core.errors import InvalidInput, InvalidPattern, MemoryNotFound
-from memory_server.core.model import ConversationState, Message
-from memory_server.core.ports import ConversationStore
-from memory_server.managers.archive import name_of
-from memory_server.managers.context import Conversation, Conversations
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters, RetentionParameters
-from memory_server.recall.words import Wording
+from memory_server.conversations.conversation import Conversation, Conversations
+from memory_server.conversations.history import name_of
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.ports import ConversationStore
+from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
+from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.services import Services
+from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryNotFound
+from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from nlp import Emphasis
 

@@ -18,15 +18,15 @@ from trigger_table import TableRunner
 
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
-from memory_server.core.changes import Added, Edited, Forgotten, TriggerSet
-from memory_server.core.contents import BackupBroken, MergeCounts
-from memory_server.core.errors import InvalidInput, StorageUnwritable
-from memory_server.managers.archive import name_of
-from memory_server.managers.backups import Backups
-from memory_server.managers.context import Conversations
-from memory_server.managers.lifecycle import ConversationLifecycle
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters
+from memory_server.conversations.changes import Added, Edited, Forgotten, TriggerSet
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.history import name_of
+from memory_server.conversations.lifecycle import ConversationLifecycle
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.services import Services
+from memory_server.kernel.backups import BackupBroken, MergeCounts
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.tools import DEFAULT_TOOLS, TOOLS
@@ -177,8 +177,8 @@ async def test_a_restore_that_stops_half_way_says_how_far_it_came(
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from memory_server.core.changes import Added, Forgotten
-from memory_server.core.model import ShortTermMemory
+from memory_server.conversations.changes import Added, Forgotten
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.storage.json_store.store import JsonFileStore
 
 def one(n, side):

@@ -13,8 +13,8 @@ from crash.losing_disk import LosingDisk, Names
 from sample_memories import NOW, contents, copy_of, memory, random_changes
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.core.changes import Added, CleanedUp, Forgotten, apply
-from memory_server.core.model import ConversationState
+from memory_server.conversations.changes import Added, CleanedUp, Forgotten, apply
+from memory_server.conversations.model import ConversationState
 from memory_server.storage.json_store import past
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine

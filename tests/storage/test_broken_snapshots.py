@@ -17,8 +17,8 @@ from sample_memories import NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.app import open_memory
-from memory_server.core.changes import Added, Reinforced, TriggerSet
-from memory_server.core.errors import SnapshotBroken, StorageUnwritable
+from memory_server.conversations.changes import Added, Reinforced, TriggerSet
+from memory_server.kernel.errors import SnapshotBroken, StorageUnwritable
 from memory_server.storage.json_store import past, snapshots
 from memory_server.storage.json_store.codec import dump_array, short_term_json
 from memory_server.storage.json_store.conversation_files import ConversationFiles
@@ -260,7 +260,7 @@ import asyncio, sys
 from pathlib import Path
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.core.changes import Reinforced
+from memory_server.conversations.changes import Reinforced
 snapshots.SAVING_SECONDS = 0.0
 
 async def main():

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import CHANGES, JSON_VALUES, LONG_TERM, MESSAGES, NOW, SHORT_TERM, TIMES, memory, trigger
 
-from memory_server.core import times
-from memory_server.core.changes import Change
-from memory_server.core.model import LongTermMemory, Message, ShortTermMemory
+from memory_server.conversations.changes import Change
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.kernel import times
+from memory_server.kernel.messages import Message
 from memory_server.storage.json_store import codec, past
 
 BOM = b"\xef\xbb\xbf"

@@ -15,8 +15,8 @@ from entries_held import figures, get, page, search
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import (
     Change,
     Entry,

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import conversation_id_of
-from memory_server.storage.partition.folders import FolderNames, as_seen_carelessly, folder_name
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.files import FolderNames, as_seen_carelessly, folder_name
 
 Form = Callable[[str], str]
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from sample_memories import NOW, memory
 from store_on_disk import commit, open_store, reopened
 
-from memory_server.core.changes import Added
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import conversation_id_of
+from memory_server.conversations.changes import Added
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.files import find_folder, folder_name, make_folder, patiently, subfolders
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.partition.folders import find_folder, folder_name, make_folder, patiently, subfolders
 
 IDS = [
     *(
@@ -224,7 +224,7 @@ def test_no_id_leads_out_of_the_data_folder(tmp_path: Path, conversation_id: str
 
 def test_folders_are_private_and_their_names_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr("memory_server.storage.partition.folders.sync_folder", synced.append)
+    monkeypatch.setattr("memory_server.kernel.files.sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path, tmp_path / "a"]
     if os.name != "nt":

@@ -19,8 +19,8 @@ from store_on_disk import commit, open_store, reopened
 from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.core.changes import Added, Forgotten, Pinned, TriggerSet, change_id
-from memory_server.core.model import Message
+from memory_server.conversations.changes import Added, Forgotten, Pinned, TriggerSet, change_id
+from memory_server.kernel.messages import Message
 from memory_server.tools import TOOLS, TOOLSETS
 from memory_server.tools.base.tool import ToolFailed, call
 
@@ -82,7 +82,7 @@ def no_room(number: int) -> Iterator[None]:
         raise OSError(number, os.strerror(number))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memory_server.storage.partition.folders.sync_file", fail)
+        patch.setattr("memory_server.kernel.files.sync_file", fail)
         patch.setattr("memory_server.storage.partition.journal.sync_file", fail)
         yield
 

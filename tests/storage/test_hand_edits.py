@@ -12,7 +12,7 @@ import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.core.changes import Added, Commit, Forgotten, Reinforced, TriggerRemoved, TriggerSet
+from memory_server.conversations.changes import Added, Commit, Forgotten, Reinforced, TriggerRemoved, TriggerSet
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM

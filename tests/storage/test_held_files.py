@@ -18,14 +18,14 @@ from sample_memories import DAY, NOW, memory, trigger
 from store_on_disk import commit, open_store, reopened
 from trigger_table import TableRunner
 
-from memory_server.core.changes import Added, Forgotten, TriggerSet
-from memory_server.managers.backups import Backups
-from memory_server.managers.context import Conversations
-from memory_server.managers.lifecycle import ConversationLifecycle
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters
+from memory_server.conversations.changes import Added, Forgotten, TriggerSet
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.lifecycle import ConversationLifecycle
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.services import Services
+from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.home import FolderLedger
+from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import SHORT_TERM
@@ -67,7 +67,7 @@ def scanner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter
         for name in ("open", "replace", "rename", "link", "unlink"):
             patch.setattr(os, name, held(name, getattr(os, name)))
         patch.setattr(io, "open", impatient)
-        patch.setattr("memory_server.storage.partition.folders._PAUSES", (0.0,) * 9)
+        patch.setattr("memory_server.kernel.files._PAUSES", (0.0,) * 9)
         yield met
 
 

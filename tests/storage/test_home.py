@@ -10,10 +10,10 @@ from store_on_disk import commit
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.core.changes import Added
-from memory_server.core.errors import InvalidInput
-from memory_server.core.private import Pause
-from memory_server.storage.home import Home, open_home
+from memory_server.conversations.changes import Added
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.private import Pause
+from memory_server.storage.data_dir import Home, open_home
 
 pytestmark = pytest.mark.anyio
 

@@ -13,14 +13,14 @@ from sample_memories import DAY, NOW, memory
 from store_on_disk import private
 from trigger_table import TableRunner
 
-from memory_server.core.archive import Horizon
-from memory_server.core.changes import Added, Forgotten
-from memory_server.core.times import moment_of
-from memory_server.managers.context import Conversations
-from memory_server.managers.lifecycle import ConversationLifecycle
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters
-from memory_server.storage.home import FolderLedger
+from memory_server.conversations.archive import Horizon
+from memory_server.conversations.changes import Added, Forgotten
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.lifecycle import ConversationLifecycle
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.services import Services
+from memory_server.kernel.times import moment_of
+from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store import past
 from memory_server.storage.json_store.past import expire_leavings
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters

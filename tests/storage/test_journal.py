@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.storage.partition import folders, journal
+from memory_server.kernel import files as folders
+from memory_server.storage.partition import journal
 from memory_server.storage.partition.journal import BadLine, Header, Place, Tail
 
 HEADER = Header(generation=3, base=41, snapshots={"a.json": "sha256:00", "b.json": None})

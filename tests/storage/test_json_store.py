@@ -14,14 +14,14 @@ import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.core.changes import Added, Change, CleanedUp, Commit, Forgotten, Reinforced, TriggerSet
-from memory_server.core.errors import LockTimeout
-from memory_server.core.model import ConversationState
+from memory_server.conversations.changes import Added, Change, CleanedUp, Commit, Forgotten, Reinforced, TriggerSet
+from memory_server.conversations.model import ConversationState
+from memory_server.kernel.errors import LockTimeout
+from memory_server.kernel.files import FileLock, try_lock
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition import journal
-from memory_server.storage.partition.folders import FileLock, try_lock
 
 pytestmark = pytest.mark.anyio
 

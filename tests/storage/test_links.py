@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from memory_server.cli.parser import main
-from memory_server.storage.partition import folders
+from memory_server.kernel import files as folders
 from sandbox.cli import main as sandbox
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.storage.partition import folders
-from memory_server.storage.partition.folders import try_lock
+from memory_server.kernel import files as folders
+from memory_server.kernel.files import try_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from memory_server.storage.partition.folders import try_lock
+from memory_server.kernel.files import try_lock
 lock = try_lock(Path(sys.argv[1]))
 print("held" if lock else "not held", flush=True)
 sys.stdin.read()

@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from entries_held import page, search
 
-from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.files import hashed_name, try_lock
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed
 from memory_server.storage.entries import markdown_folder
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
-from memory_server.storage.partition.folders import hashed_name, try_lock
 
 pytestmark = pytest.mark.anyio
 NOW = 1_705_314_600_000

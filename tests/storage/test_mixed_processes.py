@@ -12,9 +12,9 @@ import pytest
 from sample_memories import NOW, contents
 from store_on_disk import open_store
 
-from memory_server.core.archive import archived
-from memory_server.core.changes import CleanedUp, apply
-from memory_server.core.model import ConversationState
+from memory_server.conversations.archive import archived
+from memory_server.conversations.changes import CleanedUp, apply
+from memory_server.conversations.model import ConversationState
 from memory_server.storage.json_store.examination import examine
 
 pytestmark = pytest.mark.anyio

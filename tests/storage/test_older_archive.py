@@ -9,11 +9,11 @@ import pytest
 from sample_memories import DAY, NOW, memory
 from store_on_disk import commit, open_store, private
 
-from memory_server.core.changes import Restored
-from memory_server.managers.archive import name_of
+from memory_server.conversations.changes import Restored
+from memory_server.conversations.history import name_of
+from memory_server.kernel.files import folder_name
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.partition.folders import folder_name
 
 pytestmark = pytest.mark.anyio
 CHAT = "小明"

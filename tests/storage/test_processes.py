@@ -13,7 +13,7 @@ import pytest
 from sample_memories import memory
 from store_on_disk import commit, open_store, reopened
 
-from memory_server.core.changes import Added
+from memory_server.conversations.changes import Added
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from memory_server.core.changes import Added, Forgotten, Reinforced
-from memory_server.core.model import ShortTermMemory
+from memory_server.conversations.changes import Added, Forgotten, Reinforced
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 data_dir, name, count, compact_every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

@@ -21,14 +21,14 @@ from store_on_disk import commit, open_store, private, reopened
 
 from memory_server.app import App, open_memory
 from memory_server.config import Settings
-from memory_server.core.changes import Added
-from memory_server.core.errors import StorageUnwritable
-from memory_server.core.model import Message
-from memory_server.managers.backups import Backups
+from memory_server.conversations.changes import Added
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.kernel.messages import Message
+from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.json_store.examination import FILES, examine, examine_folder
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, read_copy, write_copy
-from memory_server.storage.partition import folders
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 

@@ -16,8 +16,8 @@ import pytest
 from sample_memories import memory
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.core.changes import Added, Change, Reinforced
-from memory_server.core.errors import StorageUnwritable
+from memory_server.conversations.changes import Added, Change, Reinforced
+from memory_server.kernel.errors import StorageUnwritable
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.past import Past
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
@@ -213,7 +213,7 @@ async def test_a_write_that_the_disk_had_no_room_for_leaves_no_half_file(
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     with monkeypatch.context() as patch:
-        patch.setattr("memory_server.storage.partition.folders.sync_file", failing(errno.ENOSPC))
+        patch.setattr("memory_server.kernel.files.sync_file", failing(errno.ENOSPC))
         await store.aclose()
     assert not [name for name in tree(tmp_path) if name.endswith(".next")]
     # Nobody may take this for a lost write.

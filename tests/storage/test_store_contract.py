@@ -11,7 +11,7 @@ import pytest
 from memory_store import MemoryStore
 from sample_memories import NOW, contents, copy_of, memory, random_changes, trigger
 
-from memory_server.core.changes import (
+from memory_server.conversations.changes import (
     Added,
     Change,
     CleanedUp,
@@ -22,9 +22,10 @@ from memory_server.core.changes import (
     apply,
     change_id,
 )
-from memory_server.core.errors import LockTimeout
-from memory_server.core.model import ConversationState, Message
-from memory_server.core.ports import ConversationStore, Decide
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.ports import ConversationStore, Decide
+from memory_server.kernel.errors import LockTimeout
+from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 pytestmark = pytest.mark.anyio

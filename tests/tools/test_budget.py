@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server import open_memory
-from memory_server.recall.recalled_block import FOOT, HEAD, marked
+from memory_server.kernel.recalled_block import FOOT, HEAD, marked
 from memory_server.tools import TOOLS
 from memory_server.tools.base.budget import LEAST_CHARS, Paging, fitted, size
 from memory_server.tools.base.tool import ToolFailed, call

@@ -12,9 +12,9 @@ from sample_memories import DAY, MINUTE, NOW, memory
 
 from memory_server.app import App, parameters
 from memory_server.config import Settings
-from memory_server.core.changes import Added
-from memory_server.core.errors import StorageError
-from memory_server.core.model import LongTermMemory
+from memory_server.conversations.changes import Added
+from memory_server.conversations.model import LongTermMemory
+from memory_server.kernel.errors import StorageError
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call
 

@@ -13,10 +13,10 @@ from sample_memories import DAY, NOW, memory
 
 from memory_server.app import App, parameters
 from memory_server.config import Settings
-from memory_server.core.changes import Added
-from memory_server.core.model import Message
-from memory_server.recall.recalled_block import marked
-from memory_server.storage.partition.folders import try_lock
+from memory_server.conversations.changes import Added
+from memory_server.kernel.files import try_lock
+from memory_server.kernel.messages import Message
+from memory_server.kernel.recalled_block import marked
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
-    monkeypatch.setattr("memory_server.managers.search.SEARCH_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("memory_server.conversations.search.SEARCH_WAIT_SECONDS", 0.02)
     settings = Settings.model_validate(
         {"data_dir": tmp_path, "now": NOW / 1000, "seed": 1, "timezone": "Asia/Shanghai", "conversation": "小明"}
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_server import App, open_memory
-from memory_server.core.model import Message
+from memory_server.kernel.messages import Message
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 

@@ -13,15 +13,15 @@ import pytest
 from sample_memories import DAY, HOUR, NOW
 from trigger_table import TableRunner
 
-from memory_server.core.changes import Added, Forgotten, Pinned, Restored, Unpinned, change_id
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import Message
-from memory_server.managers.archive import name_of
-from memory_server.managers.context import Conversation, Conversations
-from memory_server.managers.lifecycle import ConversationLifecycle
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters, RecallParameters, RetentionParameters
-from memory_server.storage.home import FolderLedger
+from memory_server.conversations.changes import Added, Forgotten, Pinned, Restored, Unpinned, change_id
+from memory_server.conversations.conversation import Conversation, Conversations
+from memory_server.conversations.history import name_of
+from memory_server.conversations.lifecycle import ConversationLifecycle
+from memory_server.conversations.recall.parameters import Parameters, RecallParameters, RetentionParameters
+from memory_server.conversations.services import Services
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Message
+from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.upkeep import Maintenance

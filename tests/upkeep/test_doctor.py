@@ -16,17 +16,17 @@ from store_on_disk import commit, open_store, private, tree
 
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
-from memory_server.core.changes import Added, TriggerSet
-from memory_server.core.errors import StorageUnwritable
-from memory_server.core.phrases import Finding
+from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.kernel.files import try_lock
+from memory_server.kernel.text import Finding
 from memory_server.storage.backups.files import ENDING
-from memory_server.storage.home import open_home
+from memory_server.storage.data_dir import open_home
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine, examine_conversation, examine_folder
 from memory_server.storage.json_store.snapshots import SHORT_TERM, Snapshots
-from memory_server.storage.partition import folders
-from memory_server.storage.partition.folders import try_lock
 
 pytestmark = pytest.mark.anyio
 

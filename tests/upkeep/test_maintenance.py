@@ -13,13 +13,13 @@ from memory_store import MemoryStore
 from sample_memories import DAY, HOUR, NOW, memory
 from trigger_table import TableRunner
 
-from memory_server.core.changes import Added
-from memory_server.core.errors import StorageUnwritable
-from memory_server.managers.context import Conversations
-from memory_server.managers.lifecycle import ConversationLifecycle
-from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters, RetentionParameters
-from memory_server.storage.home import FolderLedger
+from memory_server.conversations.changes import Added
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.lifecycle import ConversationLifecycle
+from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
+from memory_server.conversations.services import Services
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.upkeep import DUE_AFTER_MS, Maintenance
 
@@ -168,6 +168,6 @@ def test_a_note_that_cannot_be_written_is_no_failure(
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("memory_server.storage.partition.folders.replace_file", full)
+    monkeypatch.setattr("memory_server.kernel.files.replace_file", full)
     FolderLedger(tmp_path).note_run(NOW)
     assert "No space left" in caplog.text

@@ -11,8 +11,8 @@ from sample_memories import NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.cli.parser import main
-from memory_server.core.changes import Added, TriggerSet
-from memory_server.core.errors import StorageUnwritable
+from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.kernel.errors import StorageUnwritable
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.codec import dump_array, long_term, long_term_json, short_term, short_term_json
 from memory_server.storage.json_store.examination import examine

@@ -13,8 +13,8 @@ from rich.table import Table
 from memory_server.app import parameters
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
-from memory_server.core.errors import InvalidInput
 from memory_server.evaluation import Answer, answers, figures, grouped, load_dataset, units_of, with_other_talk
+from memory_server.kernel.errors import InvalidInput
 from memory_server.tools.base.shapes import counted
 
 SEED = 1

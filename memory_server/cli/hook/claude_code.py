@@ -20,8 +20,8 @@ from datetime import datetime
 from io import BytesIO
 from typing import Any
 
-from memory_server.core.model import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
-from memory_server.recall.recalled_block import as_said
+from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
+from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.json_store import codec
 
 CONTEXT_MESSAGES = 4

@@ -23,11 +23,11 @@ from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of, mess
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
-from memory_server.core.errors import MemoryPaused, NothingToKeep
-from memory_server.core.model import Session
-from memory_server.managers.turns import beginning_block, noted_block, recalled_block, recollect
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import MemoryPaused, NothingToKeep
+from memory_server.kernel.messages import Session
+from memory_server.memories.turns import beginning_block, noted_block, recalled_block, recollect
 from memory_server.storage.json_store import codec
-from memory_server.storage.partition import folders
 
 CONTEXT_BYTES = 1_000_000
 """Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""

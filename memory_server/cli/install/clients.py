@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 
 Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
 System = Literal["linux", "macos", "windows"]

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from memory_server.cli.install.edits import Edit, Edits, NameTaken, NotJson, NotStrictJson, edited, taken_back
 from memory_server.cli.project_file import NAME, read, text_of
-from memory_server.core.errors import InvalidInput, MemoryServerError, StorageUnwritable
-from memory_server.core.model import conversation_id_of
-from memory_server.storage.partition import folders
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.storage.projects import is_ours, refuse_foreign
 
 BACKUP_SUFFIX = ".before-memory-server"

@@ -11,8 +11,8 @@ from urllib.parse import unquote_to_bytes
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import conversation_id_of
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.callers import HEADERS, HTTP, METADATA_HEADER, Wire
 from memory_server.knowledge.callers import from_headers as sessions_from
 

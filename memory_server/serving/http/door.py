@@ -23,8 +23,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_server.core.errors import MemoryServerError
-from memory_server.core.nesting import MOST_VALUES, crowded
+from memory_server.kernel.errors import MemoryServerError
+from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers, wire_from
 from memory_server.serving.http.refusals import Refused, refused_for

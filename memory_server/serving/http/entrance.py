@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
-from memory_server.core.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput
 from memory_server.serving.http.callers import ALL, Caller, Tokens
 from memory_server.serving.http.door import Enter
 

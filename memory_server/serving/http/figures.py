@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memory_server.core.meter import BOUNDS_MS, Meter
+from memory_server.kernel.meter import BOUNDS_MS, Meter
 from memory_server.serving.http.refusals import Refused
 
 

@@ -20,8 +20,8 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from pydantic import AnyHttpUrl
 from starlette.routing import Route
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import conversation_id_of
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel.errors import InvalidInput
 from memory_server.serving.http.callers import OPERATOR, READ, WRITE, Caller
 from memory_server.serving.http.door import Enter
 from memory_server.serving.http.refusals import Refused

@@ -22,8 +22,8 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.meter import Meter
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.meter import Meter
 from memory_server.knowledge.callers import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-from memory_server.core.errors import (
+from memory_server.kernel.errors import (
     InvalidInput,
     LockTimeout,
     MemoryNotFound,

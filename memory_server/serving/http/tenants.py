@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
-from memory_server.managers.context import Context
+from memory_server.memories.context import Context
 from memory_server.serving.http.callers import WRITE, Caller, caller_of
 from memory_server.serving.http.refusals import Refused
 from memory_server.serving.server import MakeServer

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from memory_server.core.nesting import DEEPEST, MOST_VALUES, crowded, deeper
+from memory_server.kernel.nesting import DEEPEST, MOST_VALUES, crowded, deeper
 
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 

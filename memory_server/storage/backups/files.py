@@ -21,13 +21,14 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from memory_server.core import times
-from memory_server.core.contents import Backup, BackupBroken, BackupNotFound, Contents, backup_name
-from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.conversations.contents import Contents
+from memory_server.kernel import files as folders
+from memory_server.kernel import times
+from memory_server.kernel.backups import Backup, BackupBroken, BackupNotFound, backup_name
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel.files import advice_on
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
-from memory_server.storage.partition import folders
-from memory_server.storage.partition.folders import advice_on
 
 ENDING = ".backup.gz"
 FORMAT = "memory-server backup"

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_server.core import times
-from memory_server.core.contents import Contents
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
-from memory_server.core.phrases import shown
+from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
+from memory_server.kernel import times
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import shown
 from memory_server.storage.json_store import codec
 
 FORMAT = "memory-server"

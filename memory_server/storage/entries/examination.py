@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from memory_server.core.phrases import Finding, Grade, counted
+from memory_server.kernel.text import Finding, Grade, counted
 from nlp.index_terms import signature
 
 LARGE_BYTES = 1024**3

@@ -24,18 +24,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.core.meter import Meter
-from memory_server.core.phrases import Finding, counted
-from memory_server.core.scopes import Scope
-from memory_server.core.times import local, milliseconds
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.files import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
+from memory_server.kernel.meter import Meter
+from memory_server.kernel.scopes import Scope
+from memory_server.kernel.text import Finding, counted
+from memory_server.kernel.times import local, milliseconds
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.sqlite_store import told
-from memory_server.storage.partition import folders
-from memory_server.storage.partition.folders import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
 from memory_server.storage.projects import foreign, is_link, owners_in, refuse_foreign
 
 T = TypeVar("T")

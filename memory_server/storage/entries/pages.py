@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.knowledge.note_pages import MARK
-from memory_server.storage.partition import folders
 from memory_server.storage.projects import has_git, refuse_foreign
 
 

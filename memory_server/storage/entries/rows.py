@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import orjson
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import NOTHING
-from memory_server.core.scopes import Scope
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import (
     EVERYTHING,
     FIELDS,

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.storage.partition import folders
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from nlp.index_terms import index_form, signature
 
 VERSION = 1

@@ -19,17 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from memory_server.core.archive import KEEP_MS
-from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
-from memory_server.core.meter import Meter
-from memory_server.core.model import NOTHING
-from memory_server.core.phrases import Finding
-from memory_server.core.scopes import Scope, Space
-from memory_server.core.times import moment_of
+from memory_server.conversations.archive import KEEP_MS
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, StorageError, StorageUnwritable
+from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.meter import Meter
+from memory_server.kernel.scopes import Scope, Space
+from memory_server.kernel.text import Finding
+from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall
 from memory_server.storage.entries import examination, rows, schema
-from memory_server.storage.partition import folders
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

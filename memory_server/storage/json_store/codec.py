@@ -21,19 +21,10 @@ from typing import Any, TypeVar
 
 import orjson
 
-from memory_server.core import times
-from memory_server.core.model import (
-    NOTHING,
-    ROLES,
-    LongTermMemory,
-    Message,
-    Role,
-    ShortTermMemory,
-    excess,
-    without_surrogates,
-)
-from memory_server.core.nesting import DEEPEST, deeper
-from memory_server.storage.partition import strict_json
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory, excess
+from memory_server.kernel import strict_json, times
+from memory_server.kernel.messages import NOTHING, ROLES, Message, Role, without_surrogates
+from memory_server.kernel.nesting import DEEPEST, deeper
 
 Json = dict[str, Any]
 M = TypeVar("M", ShortTermMemory, LongTermMemory)

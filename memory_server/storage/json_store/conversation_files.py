@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.changes import Commit, apply
-from memory_server.core.errors import StorageUnwritable
-from memory_server.core.model import ConversationState
+from memory_server.conversations.changes import Commit, apply
+from memory_server.conversations.model import ConversationState
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.kernel.files import folder_name, hashed_name
 from memory_server.storage.json_store import codec, past, snapshots
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
-from memory_server.storage.partition import folders, journal
-from memory_server.storage.partition.folders import folder_name, hashed_name
+from memory_server.storage.partition import journal
 
 log = logging.getLogger(__name__)
 

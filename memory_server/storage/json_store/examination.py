@@ -17,17 +17,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.core import times
-from memory_server.core.contents import BackupNotFound
-from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.core.phrases import Finding, Grade, counted
-from memory_server.core.private import Pause
+from memory_server.kernel import files as folders
+from memory_server.kernel import times
+from memory_server.kernel.backups import BackupNotFound
+from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.files import folder_name, hash_in, hashed_name, locks_fail, try_lock
+from memory_server.kernel.private import Pause
+from memory_server.kernel.text import Finding, Grade, counted
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
-from memory_server.storage.partition import folders, journal
-from memory_server.storage.partition.folders import folder_name, hash_in, hashed_name, locks_fail, try_lock
+from memory_server.storage.partition import journal
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""

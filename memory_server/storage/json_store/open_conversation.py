@@ -20,17 +20,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_server.core.archive import Horizon
-from memory_server.core.changes import Commit, change_id
-from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.core.meter import Meter
-from memory_server.core.model import ConversationState
-from memory_server.core.ports import Decide, Result
+from memory_server.conversations.archive import Horizon
+from memory_server.conversations.changes import Commit, change_id
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.ports import Decide, Result
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.files import FileLock, try_lock
+from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.past import replay
 from memory_server.storage.options import StorageSettings
-from memory_server.storage.partition import folders
-from memory_server.storage.partition.folders import FileLock, try_lock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

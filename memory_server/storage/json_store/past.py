@@ -19,13 +19,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from memory_server.core import changes, times
-from memory_server.core.archive import Archived, Horizon, archived
-from memory_server.core.changes import Change, Commit, apply
-from memory_server.core.model import ConversationState
-from memory_server.core.nesting import deeper
+from memory_server.conversations import changes
+from memory_server.conversations.archive import Archived, Horizon, archived
+from memory_server.conversations.changes import Change, Commit, apply
+from memory_server.conversations.model import ConversationState
+from memory_server.kernel import files as folders
+from memory_server.kernel import times
+from memory_server.kernel.nesting import deeper
 from memory_server.storage.json_store import codec
-from memory_server.storage.partition import folders, journal
+from memory_server.storage.partition import journal
 
 log = logging.getLogger(__name__)
 _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').search

@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_server.core.changes import Change, merged, putting, removing
-from memory_server.core.errors import SnapshotBroken
-from memory_server.core.model import ConversationState, Memory, ShortTermMemory, excess
-from memory_server.core.nesting import deeper
+from memory_server.conversations.changes import Change, merged, putting, removing
+from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory, excess
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import SnapshotBroken
+from memory_server.kernel.nesting import deeper
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.codec import Json
-from memory_server.storage.partition import folders
 
 log = logging.getLogger(__name__)
 

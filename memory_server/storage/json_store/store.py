@@ -12,17 +12,17 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_server.core.archive import Archived, Horizon
-from memory_server.core.changes import Change, Commit
-from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.core.meter import Meter
-from memory_server.core.model import ConversationState
-from memory_server.core.ports import HISTORY_PAGE, Decide, Result
+from memory_server.conversations.archive import Archived, Horizon
+from memory_server.conversations.changes import Change, Commit
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.ports import HISTORY_PAGE, Decide, Result
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.files import FolderNames
+from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
-from memory_server.storage.partition import folders
-from memory_server.storage.partition.folders import FolderNames
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 

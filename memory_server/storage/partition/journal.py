@@ -24,9 +24,10 @@ from typing import Any
 
 import orjson
 
-from memory_server.core.nesting import deeper
-from memory_server.storage.partition import folders, strict_json
-from memory_server.storage.partition.folders import locks_fail, open_file, read_file, sync_file
+from memory_server.kernel import files as folders
+from memory_server.kernel import strict_json
+from memory_server.kernel.files import locks_fail, open_file, read_file, sync_file
+from memory_server.kernel.nesting import deeper
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 
-from memory_server.core.times import local, milliseconds
+from memory_server.kernel.times import local, milliseconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory_server.core.errors import InvalidInput
-from memory_server.core.model import (
-    LAST_MS,
-    MAX_CONTENT_CHARS,
-    MAX_EXTRA_CHARS,
-    MAX_MESSAGES,
-    MAX_TEXT_CHARS,
-    Message,
-    without_surrogates,
-)
-from memory_server.core.nesting import size
-from memory_server.core.phrases import counted as counted
-from memory_server.core.times import milliseconds
+from memory_server.conversations.model import MAX_EXTRA_CHARS, MAX_TEXT_CHARS
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
+from memory_server.kernel.nesting import size
+from memory_server.kernel.text import counted as counted
+from memory_server.kernel.times import milliseconds
 from memory_server.tools.base.result import ChangeId as ChangeId
 from memory_server.tools.base.result import undo_hint as undo_hint
 from nlp import ROLE_WEIGHTS

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from memory_server.core.errors import InvalidInput, MemoryServerError
-from memory_server.core.nesting import size
-from memory_server.core.phrases import shown
-from memory_server.managers.context import Context
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.nesting import size
+from memory_server.kernel.text import shown
+from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging, fitted
 from memory_server.tools.base.result import Result as Result
 

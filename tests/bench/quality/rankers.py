@@ -16,10 +16,10 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
-from memory_server.core.model import ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.indexed_selection import Decision
+from memory_server.conversations.recall.parameters import Parameters
 from memory_server.evaluation import DEPTH, Question, Unit, deciding, query_of, remembered, units_of
-from memory_server.recall.indexed_selection import Decision
-from memory_server.recall.parameters import Parameters
 from nlp.lexicon.function_words import STOP_WORDS
 from nlp.segment import segment
 

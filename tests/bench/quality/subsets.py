@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from memory_server.core.errors import InvalidInput
 from memory_server.evaluation import PAUSE_MS, Dataset, Turn, Unit
+from memory_server.kernel.errors import InvalidInput
 
 HALVES = ("even", "odd")
 _NAMED = 10

@@ -16,7 +16,12 @@ from bench.quality.metrics import Outcome, Scores, clusters, score
 from bench.quality.rankers import OURS, text_of
 from memory_store import MemoryStore
 
-from memory_server.core.model import Message, ShortTermMemory
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.indexed_selection import Decision
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.services import Services
+from memory_server.conversations.trigger_runner import SandboxRunner
 from memory_server.evaluation import (
     APART_MS,
     Dataset,
@@ -30,11 +35,8 @@ from memory_server.evaluation import (
     units_of,
     with_other_talk,
 )
-from memory_server.managers.context import Conversations
-from memory_server.managers.services import Services
-from memory_server.recall.indexed_selection import Decision
-from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
-from memory_server.trigger_runner import SandboxRunner
+from memory_server.kernel.messages import Message
+from memory_server.kernel.times import DAY_MS, MINUTE_MS
 from sandbox import TriggerSandbox
 
 DAYS = 365

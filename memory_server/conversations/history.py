@@ -1,0 +1,144 @@
+"""The past of one conversation: its history, undo, and bringing back removed memories."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from memory_server.conversations.archive import Archived
+from memory_server.conversations.changes import Change, Commit, Restored, change_id, putting, taking_back, version_of
+from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.ports import HISTORY_PAGE
+from memory_server.conversations.recall.selection import Recall, select
+from memory_server.conversations.recall.words import Query
+from memory_server.conversations.services import Done, Services
+from memory_server.kernel.errors import InvalidInput
+
+RECALLED = 500
+"""Removed memories that a search without results also looks at, as many as one clean-up forgets: some 50 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone(Done):
+    """A commit was taken back by `changes`, which are one commit too."""
+
+    commit: Commit
+    changes: tuple[Change, ...]
+    change_id: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtBack(Done):
+    """What came back from the archive, or would come back. `in_the_way`: memories whose id or name is in use again."""
+
+    entries: tuple[Archived, ...]
+    in_the_way: tuple[Archived, ...]
+
+
+class ArchiveManager:
+    """History, archive and undo of `conversation_id`."""
+
+    def __init__(self, conversation_id: str, services: Services) -> None:
+        self.conversation_id = conversation_id
+        self._services = services
+
+    async def history(self, *, before: str | None = None, limit: int = HISTORY_PAGE) -> tuple[Commit, ...]:
+        """A page of the history, newest first; `before` is the last change id of the previous page. Raises
+        InvalidInput: `before` is not a change id of this conversation."""
+        version = None if before is None else version_of(self.conversation_id, before)
+        return await self._services.store.history(self.conversation_id, before=version, limit=limit)
+
+    async def entries(self) -> tuple[Archived, ...]:
+        """What was removed and can come back, oldest removal first."""
+        return await self._services.store.archive(self.conversation_id)
+
+    async def recall(self, query: Query) -> Recall:
+        """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`.
+        Nothing is reinforced."""
+        entries = await self._services.store.archive(self.conversation_id, newest=RECALLED)
+        gone = {entry.memory.id: entry.memory for entry in entries if isinstance(entry.memory, ShortTermMemory)}
+        state = await self._services.store.read(self.conversation_id)
+        return select(
+            [memory for name, memory in gone.items() if name not in state.short_term],
+            query,
+            conversation_id=self.conversation_id,
+            now_ms=self._services.clock(),
+            rng=Random(0),
+            # No session still has them in its context, and there are no flashbacks.
+            parameters=replace(self._services.parameters.recall, own_conversation_ms=0, flashback_count=0),
+            wording=self._services.parameters.wording.within(self.conversation_id),
+        )
+
+    async def undo(self, change: str, *, by: str = "api") -> Undone:
+        """Take back the change with the id `change`; later changes of other memories stay. Raises InvalidInput: it is
+        not a change of this conversation, is too old, was taken back already, or a long-term memory of it was changed
+        since; nothing was changed."""
+        version = version_of(self.conversation_id, change)
+        page = await self._services.store.history(self.conversation_id, before=version + 1, limit=1)
+        if page and page[0].version < version:
+            # The oldest changes are deleted first: an older change is there, so this one never existed.
+            newest = change_id(self.conversation_id, page[0].version)
+            raise InvalidInput(f"There is no change {change} yet; the newest is {newest}.")
+        if not page or page[0].version != version:
+            raise InvalidInput(f"The change {change} is not in the history any more; it cannot be undone.")
+        [commit] = page
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Undone]:
+            changes = taking_back(state, commit)
+            return changes, Undone(commit, changes)
+
+        return await self._services.commit(self.conversation_id, decide, by=by)
+
+    async def bring_back(
+        self,
+        ids: Collection[str] = (),
+        *,
+        pattern: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        dry_run: bool = False,
+        by: str = "api",
+    ) -> BroughtBack:
+        """Bring memories back from the archive, with score and pin. They must meet every condition that is given: an id
+        or name in `ids`, a text that matches `pattern`, a removal from `since_ms` to `until_ms` (milliseconds since
+        1970). If a memory was removed several times, its last version comes back. Raises InvalidInput: no condition was
+        given, or an id is not in the archive; InvalidPattern. Then nothing was changed."""
+        if not ids and pattern is None and since_ms is None and until_ms is None:
+            raise InvalidInput("Nothing says which memories to bring back; give ids, a pattern, or a time of removal.")
+        chosen = [
+            entry
+            for entry in await self.entries()
+            if (not ids or name_of(entry) in ids)
+            and (since_ms is None or entry.at_ms >= since_ms)
+            and (until_ms is None or entry.at_ms <= until_ms)
+        ]
+        if missing := set(ids) - {name_of(entry) for entry in chosen}:
+            raise InvalidInput(
+                f"The archive of {self.conversation_id} has no `{min(missing)}` that was removed in that time; "
+                "a dry run with a pattern such as `/./` lists what it holds."
+            )
+        if pattern is not None:
+            hits = await self._services.matching(pattern, [entry.memory.text for entry in chosen], "brought back")
+            chosen = [entry for entry, hit in zip(chosen, hits, strict=True) if hit]
+        last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], BroughtBack]:
+            free: list[Archived] = []
+            blocked: list[Archived] = []
+            for entry in last.values():
+                (blocked if name_of(entry) in state.like(entry.memory) else free).append(entry)
+            back = [
+                Restored(memory, entry.reason)
+                if isinstance(memory := entry.memory, ShortTermMemory)
+                else putting(memory, None)
+                for entry in free
+            ]
+            return back, BroughtBack(tuple(free), tuple(blocked))
+
+        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+
+
+def name_of(entry: Archived) -> str:
+    """The id of an archived short-term memory, the name of a long-term one."""
+    return entry.memory.key

@@ -1,0 +1,224 @@
+"""The lifecycle of conversations: what all of them together can do with their past."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import merge
+from itertools import islice
+from typing import Literal
+
+from memory_server.conversations.archive import archived_ids
+from memory_server.conversations.changes import (
+    Change,
+    CleanedUp,
+    Forgotten,
+    Pinned,
+    Reinforced,
+    TriggerRemoved,
+    TriggerSet,
+    Unpinned,
+    change_id,
+)
+from memory_server.conversations.contents import Contents, contents_of, restore_changes
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.model import ConversationState, conversation_id_of
+from memory_server.conversations.services import Done, Services
+from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
+from memory_server.kernel.lifecycle import (
+    HISTORY_PAGE,
+    Cleaned,
+    Copied,
+    Examine,
+    Leaving,
+    PastChange,
+    Restored,
+    Step,
+    Undone,
+)
+from memory_server.kernel.text import Finding, beginning
+
+log = logging.getLogger(__name__)
+
+
+def outdated_text(count: int) -> str:
+    """A sentence on what to do about memories whose words were found with other settings."""
+    were = "memory was" if count == 1 else "memories were"
+    return (
+        f"{count} {were} indexed with other words settings; run `memory-server doctor --reindex`, first with --dry-run."
+    )
+
+
+class ConversationLifecycle:
+    """The past of all `conversations`. `examinations` gives a blocking call for the findings about each of them."""
+
+    keeps: Literal["conversations"] = "conversations"
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        services: Services,
+        examinations: Callable[[], Sequence[Callable[[], list[Finding]]]] = list,
+    ) -> None:
+        self._conversations, self._services, self._examinations = conversations, services, examinations
+
+    def made(self, change: str) -> bool:
+        return _version_in(change) > 0
+
+    async def places(self) -> list[str]:
+        return await self._conversations.ids()
+
+    async def history(
+        self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
+    ) -> list[PastChange]:
+        names = await self._among(place) if before is None else [await self._place_of(before, place)]
+        pages = [await self._history(name, before, limit) for name in names]
+        return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
+
+    async def _history(self, name: str, before: str | None, limit: int) -> list[PastChange]:
+        commits = await self._conversations.get(name).archive.history(before=before, limit=limit)
+        return [
+            PastChange(change_id(name, made.version), name, made.at_ms, made.by, tuple(map(step_of, made.changes)))
+            for made in commits
+        ]
+
+    async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
+        conversation = self._conversations.get(await self._place_of(change, place))
+        done = await conversation.archive.undo(change, by=by)
+        return Undone(done.change_id, tuple(map(step_of, done.changes)))
+
+    async def clean_up(
+        self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
+    ) -> AsyncIterator[Cleaned]:
+        for name in await self._among(place):
+            try:
+                removed = await self._conversations.get(name).short_term.clean_up(dry_run=dry_run, by=by)
+            except StorageError as error:
+                if place is not None:
+                    raise
+                yield Cleaned(name, problem=str(error))
+            else:
+                left = tuple(map(_leaving, removed.forgotten))
+                yield Cleaned(name, left, removed.remaining, removed.due)
+
+    async def keep_up(self, seen_from_ms: int) -> int:
+        forgotten = outdated = 0
+        for name in await self.places():
+            try:
+                conversation = self._conversations.get(name)
+                removed = await conversation.short_term.clean_up(by="upkeep")
+                outdated += await conversation.short_term.outdated()
+                await self._services.store.compact(name, now_ms=seen_from_ms)
+            except MemoryServerError as error:
+                log.warning("upkeep skipped a conversation: %s", error)
+            else:
+                forgotten += len(removed.forgotten)
+        if outdated:
+            log.warning("%s", outdated_text(outdated))
+        return forgotten
+
+    async def examinations(self) -> list[Examine]:
+        return [partial(asyncio.to_thread, examine) for examine in await asyncio.to_thread(self._examinations)]
+
+    async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
+        left_out: list[str] = []
+        for name in await self.places():
+            if only in (None, name):
+                try:
+                    contents = contents_of(await self._services.store.read(name))
+                except StorageError as error:
+                    # A broken conversation must not prevent a backup of the others, and the user must hear of it.
+                    log.warning("left out of the backup: %s", error)
+                    left_out.append(str(error))
+                else:
+                    await asyncio.to_thread(backup.add, contents)
+                advance()
+        return Copied(left_out=tuple(left_out))
+
+    async def _among(self, place: str | None) -> list[str]:
+        return await self.places() if place is None else [conversation_id_of(place)]
+
+    async def _place_of(self, change: str, place: str | None) -> str:
+        """The conversation in which a change was made."""
+        if place is not None:
+            return conversation_id_of(place)
+        version = _version_in(change)
+        made = [name for name in await self.places() if change_id(name, version) == change]
+        if not made:
+            raise InvalidInput(f"There is no change {change}; `memory-server history` lists the changes.")
+        if len(made) > 1:
+            raise InvalidInput(f"The change {change} can be one of {' or '.join(made)}; say which with -c.")
+        return made[0]
+
+    async def restore(
+        self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
+    ) -> AsyncIterator[Restored]:
+        wanted, done = None if only is None else conversation_id_of(only), 0
+        opened = backups.open(name)
+        _, conversations = await asyncio.to_thread(opened.__enter__)
+        try:
+            while (contents := await asyncio.to_thread(next, conversations, None)) is not None:
+                if wanted in (None, contents.conversation_id):
+                    yield await self._restore(contents, mode, dry_run, by, done)
+                    done += 1
+        finally:
+            await asyncio.to_thread(opened.__exit__, None, None, None)
+        if wanted is not None and not done:
+            raise InvalidInput(
+                f"The backup {name} does not hold the conversation {wanted}; leave conversation_id out to see all."
+            )
+
+    async def _restore(self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: int) -> Restored:
+        name = contents.conversation_id
+        archived = archived_ids(await self._services.store.archive(name))
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], _Counted]:
+            changes, counts = restore_changes(state, contents, mode, archived)
+            return changes, _Counted(counts)
+
+        try:
+            made = await self._services.commit(name, decide, by=by, dry_run=dry_run)
+        except StorageError as error:
+            if dry_run:
+                raise
+            raise StorageUnwritable(
+                f"{error} {done} conversations were brought back before it; run the restore again to go on.", error.path
+            ) from error
+        return Restored(self.keeps, name, made.counts, contents.left_out, made.change_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted(Done):
+    counts: MergeCounts
+
+
+def step_of(change: Change) -> Step:
+    """What a change did to one memory."""
+    match change:
+        case Reinforced(id=memory_id, before=before, after=after):
+            return Step("reinforced", memory_id, f"{before:g} to {after:g}")
+        case Pinned(id=memory_id) | Unpinned(id=memory_id):
+            return Step(type(change).__name__.lower(), memory_id)
+        case TriggerSet(kept, before):
+            return Step("stored" if before is None else "replaced", kept.name, beginning(kept.prompt))
+        case TriggerRemoved(kept):
+            return Step("removed", kept.name, beginning(kept.prompt))
+        case CleanedUp():
+            return Step("cleaned up")
+        case _:
+            return Step(type(change).__name__.lower(), change.memory.id, beginning(change.memory.text))
+
+
+def _leaving(gone: Forgotten) -> Leaving:
+    memory = gone.memory
+    return Leaving(memory.id, memory.time_ms, gone.reason, memory.text)
+
+
+def _version_in(change: str) -> int:
+    """The version that a change id names; 0: it has another form."""
+    number, dash, mark = change.partition("-")
+    return int(number) if dash and mark and number.isascii() and number.isdecimal() and len(number) < 16 else 0

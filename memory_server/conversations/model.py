@@ -1,0 +1,163 @@
+"""The records: messages, short-term and long-term memories, and the state of one conversation.
+
+Messages from outside pass through `storable`, which makes them valid. Records know no JSON (json_store/codec.py), no
+clock and no file. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and
+of JavaScript's `Date`.
+Unknown fields of a record read from disk are kept in `extra` and written back.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, NOTHING, Message
+from memory_server.kernel.nesting import size
+
+MAX_TEXT_CHARS = 1_000_000
+"""Characters of all texts of one memory, or of its context: ten of the longest messages."""
+MAX_PROMPT_CHARS = 20_000
+"""Characters of a long-term memory's prompt: half of what one result may have (`base/tool.py`)."""
+MAX_TRIGGER_CHARS = 100_000
+"""Characters of a trigger, the most that the sandbox evaluates: a thousand times the mean of what people write."""
+MAX_EXTRA_CHARS = 100_000
+"""Characters of the unknown fields of a record; nesting.py limits their depth."""
+
+DEFAULT_CONVERSATION = "default"
+"""The conversation used when none is named, and the shelf whose triggers every conversation sees."""
+
+MAX_ID_CHARS = 256
+"""Characters of a conversation id (docs/reference/data-folder.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortTermMemory:
+    """A remembered stretch of conversation. `words` and `weights` are parallel and hold the keywords, heaviest first:
+    columns, because an object per keyword costs three times the memory (10,000 memories of 23 keywords)."""
+
+    id: str
+    time_ms: int
+    text: str
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+    score: float
+    conversation_id: str
+    messages: tuple[Message, ...] = ()
+    pinned: bool = False
+    indexed_with: str = ""
+    """The signature of the options that found its words; "" for those of the Node original."""
+    role_weights: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    """Weights per role that were given when it was stored; other roles had the usual ones."""
+    session: str | None = None
+    """The id of the session in which it was said; None: unknown."""
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    @property
+    def key(self) -> str:
+        """What names it in its conversation."""
+        return self.id
+
+    @property
+    def made_ms(self) -> int:
+        return self.time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LongTermMemory:
+    """A named prompt that comes to mind when its JavaScript trigger is truthy."""
+
+    name: str
+    prompt: str
+    trigger: str
+    created_ms: int
+    created_context: str = ""
+    updated_ms: int | None = None
+    updated_context: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    # The same three names as those of a short-term memory, for what looks at both kinds.
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    @property
+    def made_ms(self) -> int:
+        return self.created_ms
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}\n{self.prompt}"
+
+
+Memory = ShortTermMemory | LongTermMemory
+
+
+@dataclass(slots=True)
+class ConversationState:
+    """What a conversation holds after a number of commits (`version`). Mutable so that a commit costs only what it
+    changes. Only `changes.apply` writes memories to it, and only the managers attach a follower; all other code only
+    reads it, and never across an `await`."""
+
+    conversation_id: str
+    version: int = 0
+    short_term: dict[str, ShortTermMemory] = field(default_factory=dict)
+    long_term: dict[str, LongTermMemory] = field(default_factory=dict)
+    last_cleanup_ms: int | None = None
+    follower: Any = field(default=None, compare=False, repr=False)
+    """What is derived from the state and keeps in step with it, such as an index: its `follow` receives every
+    `changes.Change` after it was applied. None: there is nothing."""
+
+    def like(self, memory: Memory) -> Mapping[str, Memory]:
+        """The memories of the same kind, by id or name."""
+        return self.short_term if isinstance(memory, ShortTermMemory) else self.long_term
+
+
+def conversation_id_of(text: str) -> str:
+    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. Raises
+    InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates."""
+    normal = unicodedata.normalize("NFC", text)
+    if not normal.strip():
+        raise InvalidInput("The conversation_id is empty; give a name such as `小明` or leave it out.")
+    if len(normal) > MAX_ID_CHARS:
+        raise InvalidInput(
+            f"The conversation_id has {len(normal)} characters; use at most {MAX_ID_CHARS}, such as a name or a UUID."
+        )
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in normal):
+        raise InvalidInput(
+            "The conversation_id holds a line break, control character or broken surrogate; use visible characters."
+        )
+    return normal
+
+
+def excess(memory: Memory) -> str | None:
+    """Which part of a memory is too large to be stored, and what to do; None: it can be stored. Tools, the Python API,
+    imports, restores and the reader of hand-edited files all call this."""
+    extras = [memory.extra]
+    if isinstance(memory, ShortTermMemory):
+        said = memory.messages
+        extras += (memory.role_weights, *(message.extra for message in said))
+        if len(said) > MAX_MESSAGES:
+            return f"it has {len(said):,} messages; split it into memories of at most {MAX_MESSAGES}"
+        spoken = sum(len(one.content) + len(one.name or "") for one in said)
+        sizes = [
+            ("text is", max(len(memory.text), spoken), MAX_TEXT_CHARS),
+            ("longest message is", max((len(one.content) for one in said), default=0), MAX_CONTENT_CHARS),
+            ("keywords are", sum(map(len, memory.words)), MAX_TEXT_CHARS),
+            ("id is", max(len(memory.id), len(memory.conversation_id)), MAX_ID_CHARS),
+        ]
+    else:
+        sizes = [
+            ("name is", len(memory.name), MAX_NAME_CHARS),
+            ("prompt is", len(memory.prompt), MAX_PROMPT_CHARS),
+            ("trigger is", len(memory.trigger), MAX_TRIGGER_CHARS),
+            ("context is", max(len(memory.created_context), len(memory.updated_context or "")), MAX_TEXT_CHARS),
+        ]
+    sizes.append(("unknown fields are", sum(size(dict(extra)) for extra in extras if extra), MAX_EXTRA_CHARS))
+    for what, count, most in sizes:
+        if count > most:
+            return f"its {what} too long: {count:,} characters, and at most {most:,} are allowed; shorten it"
+    return None

@@ -1,0 +1,103 @@
+"""What the managers need from outside: a store of conversations, a store of backups and a runner of triggers.
+
+`json_store/store.py` and the tests' store in memory pass one contract suite; `trigger_runner.py` and the tests' table
+of verdicts run triggers. The clock is not a port but an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from memory_server.conversations.archive import Archived
+from memory_server.conversations.changes import Change, Commit
+from memory_server.conversations.model import ConversationState
+from memory_server.kernel.lifecycle import HISTORY_PAGE as HISTORY_PAGE
+
+if TYPE_CHECKING:
+    from memory_server.kernel.scopes import Scope
+    from sandbox import CheckReport, TriggerRecord, Verdict
+
+Result = TypeVar("Result")
+Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
+"""A pure decision. A store may call it more than once before it commits, so it must not consume anything."""
+
+
+class ConversationStore(Protocol):
+    """Where conversations live. Every method may raise `StorageError`."""
+
+    async def update(
+        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+    ) -> tuple[Result, str | None]:
+        """Lock the conversation, read what others wrote, decide, commit, and then return the result of the decision
+        with the id of the change (None: nothing changed).
+
+        When this returns, the changes are durable; when it raises, none of them happened. No changes, no write. `by`
+        names the author for the history. `wait_seconds` bounds the wait for other writers (default: the store's own
+        limit). Raises LockTimeout: it was over; StorageUnwritable: the changes could not be made durable.
+        """
+
+    async def read(self, conversation_id: str) -> ConversationState:
+        """The state after all acknowledged commits, never half of one; does not lock other processes out. The value is
+        live: use it before the next `await`. An unknown conversation is an empty state."""
+
+    async def history(
+        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+    ) -> tuple[Commit, ...]:
+        """At most `limit` commits, newest first, before the version `before` (None: the newest)."""
+
+    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+        """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`
+        (None: all)."""
+
+    async def damaged(self, conversation_id: str) -> int:
+        """How many unreadable pieces of damaged files were set aside and are still there; an unfinished write is not
+        damage."""
+
+    async def conversations(self) -> list[str]:
+        """The ids of all conversations that were ever written to, sorted."""
+
+    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
+        """Fold the conversation's commits into its base, so that the next opening is quick, and delete history and
+        archive that are older than they are kept, counted back from `now_ms` (default: the store's clock)."""
+
+    async def aclose(self) -> None:
+        """Finish pending work and release everything; idempotent."""
+
+
+class Meaning(Protocol):
+    """How near texts are by meaning, by the vectors of a model that the owner named."""
+
+    async def cosines(
+        self, scope: Scope, text: str, among: Mapping[Scope, Collection[str]], seconds: float
+    ) -> Mapping[Scope, Mapping[str, float]]:
+        """How near texts of other scopes, or of this one, are to `text` of `scope`: the cosines of those that have a
+        vector. Raises ModelsFailed: it could not be had within `seconds`."""
+
+    def later(self, scope: Scope, texts: Iterable[str]) -> None:
+        """Make the vectors of these texts when there is time; nobody waits for it."""
+
+    async def tidy(self, live: Sequence[tuple[Scope, str]], now_ms: int) -> tuple[int, int, str]:
+        """Forget the vectors of texts that are not `live` any more, and make those that live ones lack: of how many
+        texts, how many are left, and why."""
+
+
+class TriggerRunner(Protocol):
+    """Runs untrusted JavaScript: triggers, and the regular expressions of users."""
+
+    async def evaluate(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> tuple[Verdict, ...]:
+        """One verdict per trigger, in order; a failing trigger also gives a verdict, never an exception."""
+
+    async def check(
+        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> CheckReport:
+        """What is wrong with a trigger (errors) and what might be (warnings)."""
+
+    def record_of(self, source: str) -> TriggerRecord:
+        """How often this trigger timed out, ran out of memory or killed its worker since the runner began."""
+
+    async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
+        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `sandbox.PatternError`."""

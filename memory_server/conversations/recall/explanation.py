@@ -1,0 +1,176 @@
+"""Why a memory came or did not come: the reasons of a search's `Decision`, read from it and not computed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.index import Floats, Integers
+from memory_server.conversations.recall.indexed_selection import Decision
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.passages import CHARS, clipped
+from memory_server.conversations.recall.relevance import Receipt, age_text
+from memory_server.conversations.recall.selection import Recalled
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.times import MINUTE_MS
+
+_PREVIEW_CHARS = 40
+
+Kind = Literal["came", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"]
+"""What became of a memory: it came; it is held back, because it was made minutes ago in the conversation of the search
+(and is not known to come from another session), or is still in the context of the asking session, or by the 10-minute
+rule; others took the places; or it is not relevant enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of it, in a `sentence`, and the `others` that came: in its place, or `apart_ms` from it."""
+
+    kind: Kind
+    sentence: str
+    others: tuple[Recalled, ...] = ()
+    apart_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """Its part in the draw of flashbacks: `probability` of coming in one search, exact for up to two draws. Where it
+    cannot be drawn all are 0, because it lies too near to one that came."""
+
+    sentence: str
+    weight: float = 0.0
+    total_weight: float = 0.0
+    probability: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one memory came or did not. `draw` is None if it is not in the draw of flashbacks: it came, it is held back,
+    or there are no flashbacks. `needed` is the threshold for what it shares, in the Node original for its relevance."""
+
+    memory: ShortTermMemory
+    receipt: Receipt
+    verdict: Verdict
+    draw: Chance | None
+    needed: float
+
+
+def explain(decision: Decision, row: int) -> Explanation:
+    """The reasons of `decision` for the memory of `row`, which must not be a tombstone."""
+    [recalled] = decision.explained([row])
+    verdict = _verdict(decision, row, recalled)
+    draw = None if verdict.kind in ("came", "too_recent", "in_context") else _draw(decision, row)
+    return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed)
+
+
+def shown(recalled: Recalled) -> str:
+    """A memory in a sentence: its id, its relevance and the beginning of its text."""
+    preview = clipped(one_line(recalled.memory.text), _PREVIEW_CHARS, CHARS)
+    return f"{recalled.memory.id} ({recalled.receipt.relevance:.1f}: {preview})"
+
+
+def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
+    parameters, age_ms = decision.parameters, recalled.receipt.age_ms
+    if row in decision.chosen:
+        rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
+        tier = "top" if rank <= parameters.top_count else "next"
+        return Verdict("came", f"It came as {tier}, number {rank} of {places}.")
+    if not decision.eligible[row]:
+        if decision.in_context[row]:
+            return Verdict(
+                "in_context",
+                f"Held back: this session said it {age_text(age_ms)} ago and still has it in its context. "
+                "It can come in any other session, and in this one after its context was compacted.",
+            )
+        ahead_ms = max(0, recalled.memory.time_ms - decision.now_ms)
+        return Verdict(
+            "too_recent",
+            "Held back: it belongs to this conversation, is not known to come from another session, and is only "
+            f"{age_text(age_ms)} old. It can come in {age_text(parameters.own_conversation_ms - age_ms + ahead_ms)}.",
+        )
+    if (near := decision.passed_over.get(row)) is not None:
+        others, apart_ms = decision.explained([near]), _apart(decision, row, near)
+        return Verdict(
+            "same_moment",
+            f"Held back: it is {age_text(apart_ms)} apart from a more relevant memory that came, {shown(others[0])}. "
+            f"At most {parameters.same_moment} of the same {parameters.spacing_ms / MINUTE_MS:g} min can come.",
+            others,
+            apart_ms,
+        )
+    missing = parameters.threshold - float(decision.relevance[row])
+    if parameters.least_match:
+        missing = max(missing, decision.needed - float(decision.match.evidence[row]))
+    nearness = recalled.receipt.nearness
+    by_meaning = nearness is not None and (parameters.weak_too or nearness.stands_out)
+    if missing > 0.0 and not by_meaning:
+        why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
+        points = f"{missing:.1f} of the {decision.needed:.1f} points needed"
+        return Verdict("below_threshold", f"Not relevant enough: {why}it lacks {points}.")
+    if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
+        only = "It shares too few words with the last message that say something."
+        return Verdict("below_threshold", only)
+    others = decision.explained(decision.chosen)
+    if others and not parameters.weak_too and decision.relevance[row] < decision.least_beside:
+        beside = f"it has less than {parameters.nearly_best:.0%} of the relevance of {shown(others[0])}"
+        return Verdict("outranked", f"Relevant enough, but not unasked: {beside}.", others[:1])
+    if not others:
+        return Verdict("outranked", "Relevant enough, but the settings leave no place for top and next.")
+    count = "the only place" if len(others) == 1 else f"the {len(others)} places"
+    took = "; ".join(map(shown, others))
+    return Verdict("outranked", f"Relevant enough, but more relevant memories took {count}: {took}.", others)
+
+
+def _draw(decision: Decision, row: int) -> Chance | None:
+    parameters = decision.parameters
+    if not parameters.flashback_count:
+        return None
+    weight = float(decision.weights[row])
+    if weight > 0.0:
+        order, times = decision.columns.oldest_first()
+        place, weights = int(np.flatnonzero(order == row)[0]), decision.weights[order]
+        probability, total = _probability(weights, times, place, parameters), float(weights.sum())
+        percent = 100 * probability
+        share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+        # It does not say whether it was drawn: that would be true only of this decision, which nobody saw.
+        return Chance(
+            f"It may come as a flashback, by chance: in {share} of such searches (weight {weight:.2f} of "
+            f"{f'{total:,.1f}' if total >= 100 else f'{total:.2f}'}).",
+            weight,
+            total,
+            probability,
+        )
+    # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
+    near = next((r for r in decision.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
+    if near is None:
+        return None
+    apart, came = age_text(_apart(decision, row, near)), decision.columns.memory(near).id
+    return Chance(f"It cannot be a flashback: it is {apart} apart from {came}, which came.")
+
+
+def _apart(decision: Decision, row: int, other: int) -> int:
+    times = decision.columns.times
+    return abs(int(times[row]) - int(times[other]))
+
+
+def _probability(weights: Floats, times: Integers, place: int, parameters: RecallParameters) -> float:
+    """The probability that `place` is drawn: in the first draw, or in the second after each first draw that does not
+    bar it. Later draws count like the second, which is nearly exact for a large pool."""
+    total = float(weights.sum())
+    first = float(weights[place]) / total
+    draws = parameters.flashback_count
+    if draws == 1:
+        return first
+    sums = np.concatenate(([0.0], np.cumsum(weights)))
+    after = np.searchsorted(times, times - parameters.spacing_ms, side="right")
+    before = np.searchsorted(times, times + parameters.spacing_ms, side="left")
+    left = total - np.maximum(sums[before] - sums[after], weights)
+    leaves = np.abs(times - times[place]) >= parameters.spacing_ms
+    leaves[place] = False
+    # If rounding leaves nothing, there was nothing left to draw.
+    leaves &= (weights > 0.0) & (left >= weights[place] * (1 - 1e-9))
+    second = float(np.sum(weights[leaves] / total * weights[place] / np.maximum(left[leaves], weights[place])))
+    missed = 1.0 - first - second
+    return min(1.0, 1.0 - missed * (1.0 - second / max(1.0 - first, second)) ** (draws - 2)) if missed > 0 else 1.0

@@ -1,0 +1,389 @@
+"""An index of short-term memories: for every word the memories that hold it, and their times and scores as columns.
+
+Kept in step by following the changes that are applied to a conversation: an added memory costs as many steps as
+it has keywords, a removed one leaves a tombstone, and the index is made again when most of it is tombstones. A search
+of several conversations looks at `Columns`, their indexes side by side. It does not know the rules of recall;
+`indexed_selection.py` uses it. Imports numpy, so import it when a search needs it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import inf
+from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_server.conversations import changes
+from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.recall.gram_index import GramIndex
+from memory_server.conversations.recall.relevance import Vocabulary
+from memory_server.conversations.recall.words import Wording
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.generic)
+
+MIN_TOMBSTONES = 1_000
+"""With fewer tombstones than this, the index is not made again."""
+
+
+class Occurrences(NamedTuple):
+    """Where the terms of a query stand: one element for each term and memory that holds it, the terms in turn and the
+    rows of each ascending. A record of another program may hold a word twice: then it is here twice."""
+
+    terms: Integers
+    rows: Integers
+    weights: Floats
+    """Of the term in the memory."""
+
+
+class Timeline(NamedTuple):
+    """The memories by time, then id, without tombstones, in episodes that are numbered from 0. `rows` are theirs in
+    that order; None where they are all rows as they stand. `episode` has the number of each in that order, `together`
+    whether it is that of the next one, and `episode_of` the number of each row."""
+
+    rows: Integers | None
+    episode: Integers
+    together: Mask
+    episode_of: Integers
+
+
+def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Timeline:
+    """The timeline of these rows out of `all_rows`, with their episodes."""
+    episode_of = episode
+    if rows is not None:
+        episode_of = np.zeros(all_rows, np.int64)
+        episode_of[rows] = episode
+    return Timeline(rows, episode, episode[1:] == episode[:-1], episode_of)
+
+
+def index_of(state: ConversationState, wording: Wording | None = None) -> Index:
+    """The index of the short-term memories of `state`, which follows it; made here if it has none, or if most of its
+    rows are tombstones."""
+    index = state.follower
+    if not isinstance(index, Index) or len(index.ids) - len(index) > max(len(index), MIN_TOMBSTONES):
+        index = state.follower = Index(state.short_term.values(), wording)
+    return index
+
+
+class Labels:
+    """A column with few different values, each as its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str | None, int] = {}
+        self._rows = array("i")
+
+    def append(self, label: str | None) -> None:
+        self._rows.append(self._numbers.setdefault(label, len(self._numbers)))
+
+    def equal(self, label: str | None) -> Mask:
+        found: Mask = np.frombuffer(self._rows, np.int32) == self._numbers.get(label, -1)
+        return found
+
+
+class Index:
+    """The index of a conversation. A row is a memory: `ids[row]` names it, `rows[id]` is its row unless it is a
+    tombstone. Rows are numbered by time, then id, where they are there from the beginning, and later in the order of
+    adding. `wording` says whether pairs of characters are indexed too. `conversations`, `sessions` and `forms` say in
+    which conversation and session each memory was made, and with which options its words were found. The methods return
+    views or new arrays of one element per row, tombstones included; do not keep them after the next change."""
+
+    def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: Wording | None = None) -> None:
+        self.ids: list[str] = []
+        self.rows: dict[str, int] = {}
+        self._times = array("q")
+        self._scores = array("d")
+        self._alive = bytearray()
+        self.conversations, self.sessions, self.forms = Labels(), Labels(), Labels()
+        # The posting list of each word: the rows that hold it, each followed by its weight there; appended to, never
+        # changed. One array, because most words stand in few memories and an empty array takes 80 bytes.
+        self._posting_lists: dict[str, array[float]] = {}
+        self.vocabulary = Vocabulary()
+        """The words that a memory has, or had."""
+        self._wording = wording if wording is not None and wording.grams else None
+        self._grams = GramIndex()
+        # The rows by time, and their times, as last computed; None if a memory was added out of order since.
+        self._order: tuple[Integers, Integers] | None = None
+        self._newest_ms = -inf
+        self.in_turn = True
+        """Whether the rows are ordered by time."""
+        self._timeline: tuple[int, Timeline] | None = None
+        in_turn = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
+        for memory in in_turn:
+            self._add_words(memory)
+        if self._wording is not None:
+            self._grams.fill(map(self._wording.gram_texts, in_turn))
+
+    def __len__(self) -> int:
+        """Memories, without tombstones."""
+        return len(self.rows)
+
+    def follow(self, change: changes.Change) -> None:
+        """Do to the index what `changes.apply` does to the state."""
+        match change:
+            case changes.Added(memory) | changes.Restored(memory):
+                self._remove(memory.id)
+                self._add(memory)
+            case changes.Edited(memory):
+                if memory.id in self.rows:
+                    self._remove(memory.id)
+                    self._add(memory)
+            case changes.Reinforced(id=memory_id, after=after):
+                if (row := self.rows.get(memory_id)) is not None:
+                    self._scores[row] = after
+            case changes.Forgotten(memory):
+                self._remove(memory.id)
+            case changes.Pinned() | changes.Unpinned() | changes.CleanedUp():
+                pass
+            case changes.TriggerSet() | changes.TriggerRemoved():
+                pass
+            case _:
+                assert_never(change)
+
+    @property
+    def times(self) -> Integers:
+        """When each memory was made: milliseconds since 1970."""
+        return np.frombuffer(self._times, np.int64)
+
+    @property
+    def scores(self) -> Floats:
+        """Score points of each memory."""
+        return np.frombuffer(self._scores, np.float64)
+
+    def holds(self, word: str) -> bool:
+        """Whether a memory has this word."""
+        posting_list = self._posting_lists.get(word)
+        if posting_list is None or len(self.ids) == len(self.rows):
+            return posting_list is not None
+        return any(self._alive[int(row)] for row in posting_list[::2])
+
+    def alive(self) -> Mask:
+        """False for tombstones."""
+        return np.frombuffer(self._alive, np.bool_)
+
+    def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
+        """Where these words stand, and after them these pairs of characters; the terms are numbered in this order."""
+        rows: list[npt.NDArray[Any]] = []
+        weights: list[npt.NDArray[Any]] = []
+        lengths = np.zeros(len(words) + len(grams), np.int64)
+        for term, word in enumerate(words):
+            if (posting_list := self._posting_lists.get(word)) is not None:
+                pairs = np.frombuffer(posting_list, np.float64).reshape(-1, 2)
+                rows.append(pairs[:, 0])
+                weights.append(pairs[:, 1])
+                lengths[term] = len(pairs)
+        for term, parts in enumerate(self._grams.holding(grams), len(words)):
+            for of_rows, of_weights in parts:
+                rows.append(of_rows)
+                weights.append(of_weights)
+                lengths[term] += len(of_rows)
+        terms = np.repeat(np.arange(len(lengths)), lengths)
+        if not rows:
+            return Occurrences(terms, np.zeros(0, np.int64), np.zeros(0))
+        found = Occurrences(terms, np.concatenate(rows).astype(np.int64), np.concatenate(weights).astype(np.float64))
+        if len(self.ids) > len(self.rows):
+            living = self.alive()[found.rows]
+            found = Occurrences(found.terms[living], found.rows[living], found.weights[living])
+        return found
+
+    def timeline(self, pause_ms: int) -> Timeline:
+        """The memories by time, in episodes that end where a pause is longer than `pause_ms`."""
+        if self._timeline is None or self._timeline[0] != pause_ms:
+            ordered, times = self.oldest_first()
+            whole = self.in_turn and len(self.ids) == len(self.rows)
+            if not whole:
+                living = self.alive()[ordered]
+                ordered, times = ordered[living], times[living]
+            begins = np.diff(times, prepend=times[:1]) > pause_ms
+            rows = None if whole else ordered
+            self._timeline = pause_ms, timeline_of(rows, np.cumsum(begins), len(self.ids))
+        return self._timeline[1]
+
+    def oldest_first(self) -> tuple[Integers, Integers]:
+        """The rows by time, then id, an order that does not depend on that of adding; and their times."""
+        rows = len(self.ids)
+        if self._order is None:
+            order = np.argsort(self.times, kind="stable")
+            sort_ties(order, self.times, self.ids.__getitem__)
+            self._order = order, self.times[order]
+        elif (known := len(self._order[0])) < rows:
+            # Rows added since then came in order: append them.
+            order, times = self._order
+            added = np.arange(known, rows, dtype=order.dtype)
+            self._order = np.concatenate((order, added)), np.concatenate((times, self.times[known:]))
+        return self._order
+
+    def _add(self, memory: ShortTermMemory) -> None:
+        self._add_words(memory)
+        if self._wording is not None:
+            self._grams.add(self._wording.gram_texts(memory), len(self.ids) - 1)
+
+    def _add_words(self, memory: ShortTermMemory) -> None:
+        row = len(self.ids)
+        self.ids.append(memory.id)
+        self.rows[memory.id] = row
+        self._times.append(memory.time_ms)
+        self._scores.append(memory.score)
+        self._alive.append(1)
+        self.conversations.append(memory.conversation_id)
+        self.sessions.append(memory.session)
+        self.forms.append(memory.indexed_with)
+        for word, weight in zip(memory.words, memory.weights, strict=True):
+            posting_list = self._posting_lists.get(word)
+            if posting_list is None:
+                posting_list = self._posting_lists[word] = array("d")
+                self.vocabulary.add(word)
+            posting_list.append(row)
+            posting_list.append(weight)
+        self._timeline = None
+        if memory.time_ms <= self._newest_ms:
+            self._order = None
+            self.in_turn &= memory.time_ms == self._newest_ms
+        self._newest_ms = max(self._newest_ms, memory.time_ms)
+
+    def _remove(self, memory_id: str) -> None:
+        row = self.rows.pop(memory_id, None)
+        if row is not None:
+            self._alive[row] = 0
+            self._timeline = None
+
+
+def sort_ties(order: Integers, times: Integers, key_of: Callable[[int], Any]) -> None:
+    """Sort the runs of rows of one time by `key_of` the row, in place; `order` has the rows by time."""
+    ordered = times[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1)) if len(ordered) else ordered
+    ends = np.append(starts[1:], len(ordered))
+    for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
+        order[start:end] = sorted(order[start:end].tolist(), key=key_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The memories of a conversation and their index. `conversation_id` is where they are kept; None for a search of
+    that conversation alone. `cosines`: how near memories are by meaning, by id; those without a vector are left
+    out."""
+
+    memories: Mapping[str, ShortTermMemory]
+    index: Index
+    conversation_id: str | None = None
+    cosines: Mapping[str, float] = field(default_factory=dict)
+
+
+class Columns:
+    """The rows of all that is searched, one conversation after the other, tombstones included. The columns of a single
+    conversation are views of its index; do not keep them after its next change."""
+
+    def __init__(self, searched: Sequence[Searched]) -> None:
+        self._searched = searched
+        self._starts = list(accumulate((len(part.index.ids) for part in searched), initial=0))
+        self.times: Integers = _side_by_side([part.index.times for part in searched])
+        self.scores: Floats = _side_by_side([part.index.scores for part in searched])
+        self.alive: Mask = _side_by_side([part.index.alive() for part in searched])
+
+    def __len__(self) -> int:
+        """Memories, without tombstones."""
+        return sum(len(part.index) for part in self._searched)
+
+    def of_conversation(self, conversation_id: str) -> Mask:
+        """True for memories made in `conversation_id`."""
+        return _side_by_side([part.index.conversations.equal(conversation_id) for part in self._searched])
+
+    def of_session(self, session_id: str | None) -> Mask:
+        """True for memories of this session; None: for those whose session is not known."""
+        return _side_by_side([part.index.sessions.equal(session_id) for part in self._searched])
+
+    def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
+        """Where these words and pairs of characters stand, conversation by conversation."""
+        found = [part.index.occurrences(words, grams) for part in self._searched]
+        if len(found) == 1:
+            return found[0]
+        return Occurrences(
+            _side_by_side([one.terms for one in found]),
+            _side_by_side([one.rows + start for one, start in zip(found, self._starts, strict=False)]),
+            _side_by_side([one.weights for one in found]),
+        )
+
+    def cosines(self) -> Floats | None:
+        """How near each row is by meaning, -inf without a vector; None: the search knows no vectors."""
+        if not any(part.cosines for part in self._searched):
+            return None
+        return np.array([part.cosines.get(id, -inf) for part in self._searched for id in part.index.ids])
+
+    def __contains__(self, word: str) -> bool:
+        """Whether a memory has this word."""
+        return any(part.index.holds(word) for part in self._searched)
+
+    def alike(self, word: str) -> Iterator[str]:
+        """The words of memories that are spelt like `word`, as in `Vocabulary`."""
+        for part in self._searched:
+            yield from filter(part.index.holds, part.index.vocabulary.alike(word))
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the rows of each conversation are ordered by time."""
+        return all(part.index.in_turn for part in self._searched)
+
+    def timeline(self, pause_ms: int) -> Timeline:
+        """The memories by time, conversation by conversation; an episode is of one of them."""
+        parts = [part.index.timeline(pause_ms) for part in self._searched]
+        if len(parts) == 1:
+            return parts[0]
+        ends = accumulate((int(part.episode[-1]) + 1 if len(part.episode) else 0 for part in parts), initial=0)
+        rows = [np.arange(len(part.episode)) if part.rows is None else part.rows for part in parts]
+        return timeline_of(
+            np.concatenate([of_part + start for of_part, start in zip(rows, self._starts, strict=False)]),
+            np.concatenate([part.episode + first for part, first in zip(parts, ends, strict=False)]),
+            len(self.times),
+        )
+
+    def of_other_form(self, forms: Sequence[str]) -> int:
+        """How many memories have words that were found with other options than `forms`, those of each conversation."""
+        parts = zip((part.index for part in self._searched), forms, strict=True)
+        return sum(int(np.count_nonzero(index.alive() & ~index.forms.equal(form))) for index, form in parts)
+
+    def oldest_first(self) -> tuple[Integers, Integers]:
+        """The rows by time, then id, an order that does not depend on that of the store; and their times."""
+        if len(self._searched) == 1:
+            return self._searched[0].index.oldest_first()
+        parts = zip(self._searched, self._starts, strict=False)
+        order = np.concatenate([part.index.oldest_first()[0] + start for part, start in parts])
+        order = order[np.argsort(self.times[order], kind="stable")]
+        sort_ties(order, self.times, self.name_of)
+        return order, self.times[order]
+
+    def name_of(self, row: int) -> tuple[str, int]:
+        """Id of the memory, and the number of its conversation: two may hold the same id."""
+        number = bisect_right(self._starts, row) - 1
+        return self._searched[number].index.ids[row - self._starts[number]], number
+
+    def row_of(self, memory_id: str) -> int | None:
+        """The row of a memory, in the first conversation that holds it; None if no conversation does."""
+        for part, start in zip(self._searched, self._starts, strict=False):
+            if (row := part.index.rows.get(memory_id)) is not None:
+                return start + row
+        return None
+
+    def memories(self) -> Iterator[ShortTermMemory]:
+        for part in self._searched:
+            yield from part.memories.values()
+
+    def memory(self, row: int) -> ShortTermMemory:
+        """The memory of a row that is alive."""
+        memory_id, number = self.name_of(row)
+        return self._searched[number].memories[memory_id]
+
+    def kept_in(self, row: int) -> str | None:
+        """Where the memory is kept, as `Searched` says it."""
+        return self._searched[self.name_of(row)[1]].conversation_id
+
+
+def _side_by_side(columns: Sequence[npt.NDArray[Number]]) -> npt.NDArray[Number]:
+    # One conversation is the usual case, and does not need a copy.
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)

@@ -1,0 +1,170 @@
+"""The constants of recall, each with its unit and source. A setting of the same name can change any of them.
+
+Sources: the architecture of the Node original and facts read in its code; docs/explanation/recall.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+from memory_server.conversations.recall.words import Wording
+from memory_server.kernel.times import DAY_MS, MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallParameters:
+    """How relevance is computed and how many memories a search gives. The defaults are those of the Node original;
+    USUAL is used everywhere else."""
+
+    decay_ceiling: float = 15.0
+    """Relevance points that an infinitely old memory loses (the Node original)."""
+    decay_per_ms: float = 2e-9
+    """Rate of the decay per millisecond: a time constant of 5.79 days, a half-life of 4.01 days (the Node original)."""
+    threshold: float = 5.0
+    """Relevance points from which a memory can come as top or next (the Node original's code: >=, not >)."""
+    least_match: float = 0.0
+    """Points that a memory must share with the query among 300 memories, at any age and score: `relevance.match_needed`
+    computes it for fewer and more memories."""
+    meaning_margin: float = 1.0
+    """Standard deviations by which a memory must stand out that comes unasked only by meaning (`fusion.needed_cosine`).
+    With 1.0 two small models brought such a memory to 0 to 8 % of small talk, with 0.5 to 4 to 16 %."""
+    question_match: float = 1.0
+    """The share of `least_match` that is enough where the last message is a question: who asks wants an answer."""
+    statement_match: float = 1.0
+    """The share of `least_match` that the words of a statement need. Only those count that say something."""
+    statement_words: int = 1
+    """So many different words of a statement must be shared. The hook demands two: most prompts for code are about
+    nothing that was said before."""
+    nearly_best: float = 0.0
+    """What has less than this share of the relevance of the best memory does not come unasked. The hook: 0.5."""
+    must_share: bool = False
+    """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
+    a function word, and only `score_ceiling` points of its score count."""
+    weak_too: bool = False
+    """Whether what shares any word comes, marked as weak where it would not come unasked: a search that somebody asked
+    for gives the best there is. Callers set it."""
+    rarity: bool = False
+    """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
+    fully."""
+    few_holders: int = 0
+    """A single Chinese character that is a word of a question (我家猫叫什么) counts as a whole word if at most so
+    many memories hold it."""
+    typo_factor: float = 0.0
+    """Factor on an English word that stands for one of the query that no memory has: one letter away."""
+    span_points: float = 0.0
+    """Points of a memory within a stretch of time that the last message names: 7月份, last week; shortly before or
+    after it, half of them."""
+    span_before_ms: int = DAY_MS
+    """So long before the stretch: what is planned."""
+    span_after_ms: int = 4 * DAY_MS
+    """So long after the stretch: what is told later."""
+    cue_points: float = 0.0
+    """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`;
+    only for the first `reordered` ones. They do not count for the threshold."""
+    reordered: int = 64
+    """Memories that `cue_points` can bring forward."""
+    neighbour_share: float = 0.0
+    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode.
+    Only words of the last message count."""
+    episode_share: float = 0.0
+    """It also gains this share of what the rest of its episode shares with the query."""
+    episode_pause_ms: int = 60 * MINUTE_MS
+    """After a pause of this length a new episode begins: no answer takes so long."""
+
+    top_count: int = 2
+    """Memories of the first tier (the Node original)."""
+    next_count: int = 1
+    """Memories of the second tier (the Node original)."""
+    answers: bool = False
+    """Whether a memory that ends with a question is shown with the next one of its episode, where there is room."""
+    matches_for_chance: bool = False
+    """Whether after a question matches take the places of the memories by chance; these come only if nothing
+    matched."""
+    flashback_count: int = 2
+    """Memories drawn by chance (the Node original)."""
+    top_reinforcement: float = 5.0
+    """Score points for coming as top (the Node original)."""
+    next_reinforcement: float = 2.0
+    """Score points for coming as next (the Node original)."""
+    score_ceiling: float = 100.0
+    """Score points at most (the Node original's code)."""
+    own_conversation_ms: int = 20 * MINUTE_MS
+    """A memory of the same conversation younger than this is held back, unless it comes from another session."""
+    sessions: bool = True
+    """Whether sessions count (the Node original has no sessions)."""
+    spacing_ms: int = 10 * MINUTE_MS
+    """Memories nearer to each other than this are of the same moment."""
+    same_moment: int = 1
+    """Memories of the same moment that can come as top and next (the Node original: 1)."""
+    flashback_recency_weight: float = 1.7
+    """Weight a brand-new memory gains in the draw, falling to 0 over `flashback_horizon_ms`."""
+    flashback_score_weight: float = 1.1
+    """Weight a memory of `flashback_score_full` points gains in the draw."""
+    flashback_score_full: float = 50.0
+    """Score points that count as full in the draw."""
+    flashback_horizon_ms: int = 365 * DAY_MS
+    """Age at which recency stops counting in the draw."""
+
+    def places(self, *, question: bool) -> int:
+        """Memories that come as top and next at most."""
+        return self.top_count + self.next_count + (self.flashback_count if question and self.matches_for_chance else 0)
+
+
+USUAL = RecallParameters(
+    decay_ceiling=5.0,
+    threshold=-inf,
+    least_match=33.0,
+    question_match=0.65,
+    statement_match=0.9,
+    must_share=True,
+    rarity=True,
+    few_holders=2,
+    typo_factor=0.7,
+    span_points=20.0,
+    cue_points=7.5,
+    neighbour_share=0.25,
+    episode_share=0.25,
+    answers=True,
+    matches_for_chance=True,
+    same_moment=3,
+    score_ceiling=10.0,
+    flashback_score_full=10.0,
+)
+"""The defaults without `compat = "node"`, chosen on the development sets of docs/explanation/recall-quality.md."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionParameters:
+    """What the clean-up keeps of a conversation."""
+
+    always_kept: int = 20_000
+    """Up to this many memories nothing is forgotten: ten exchanges a day for five years. A search of 100,000 takes a
+    few milliseconds, so the limit is not time but what a person would ever look through."""
+    max_age_ms: int = 365 * DAY_MS
+    """Beyond that number, memories older than this may be forgotten (the Node original)."""
+    min_relevance: float = -5.0
+    """Beyond that number, memories may be forgotten whose relevance without any match is below this (the Node
+    original)."""
+    recalled_last: bool = True
+    """Whether memories that were recalled before are forgotten only after all that never were."""
+    most_at_once: int = 500
+    """One run forgets at most this many, so that somebody notices a wrong clock or setting before much is forgotten."""
+
+
+NODE_RETENTION = RetentionParameters(always_kept=512, recalled_last=False)
+"""The Node original's rule: 512 stay; if fewer are left, the most relevant of the others stay too (its code)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """All constants as one value for the managers."""
+
+    recall: RecallParameters = field(default_factory=RecallParameters)
+    retention: RetentionParameters = field(default_factory=RetentionParameters)
+    wording: Wording = field(default_factory=Wording)
+    """How messages become words; by default exactly as in the Node original."""
+    same_turn_ms: int = 10 * MINUTE_MS
+    """Equal messages of one conversation within this time are one memory; 0: never (the Node original)."""
+    random_long_term: int = 2
+    """Long-term memories that did not fire and come by chance (the Node original)."""

@@ -1,0 +1,367 @@
+"""How relevant memories are to the present words: what they share − time decay + reinforcement score.
+
+As the Node original's `calculateRelevance` where `RecallParameters` are its own; equal to it within 1e-12 (V8's
+`Math.exp` and C's differ in the last bit for a tenth of all arguments). docs/explanation/recall.md says what the usual
+parameters add: a word counts less the more memories hold it, pairs of characters count beside words, and a memory gains
+from what was said around it. This is the plain form, one memory at a time; `indexed_selection.py` does the same on
+whole columns, and a test compares both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from struct import pack, unpack
+from typing import Protocol
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.words import GramText, Query, Wording
+from memory_server.kernel.fusion import Nearness
+from memory_server.kernel.times import DAY_MS
+from nlp import Sought, gram_weight
+from nlp.grams import pairs_in
+
+_FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
+"""Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
+_LEAST_LETTERS = 5
+"""A shorter word is one letter away from too many others."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedWord:
+    """A term that the query and the memory share, with the weight it has in each, and the factor on both."""
+
+    word: str
+    query_weight: float
+    memory_weight: float
+    factor: float = 1.0
+    telling: bool = True
+    """Whether it is in the last message and is not a function word such as `what` or 我们."""
+    last: bool = True
+    """Whether it is in the last message."""
+
+    @property
+    def points(self) -> float:
+        return self.factor * (self.query_weight + self.memory_weight)
+
+    def text(self) -> str:
+        """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`."""
+        weights = f"{self.query_weight:.1f}+{self.memory_weight:.1f}"
+        return f"{self.word} {weights}" if self.factor == 1.0 else f"{self.word} {self.factor:.2f}×({weights})"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Why a memory has the relevance it has: `match + around + span + cue − decay + score`. `around`: the points that
+    it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for holding
+    the kind of answer that it asks for. `nearness`: its place by meaning, where the search had vectors and it has
+    one."""
+
+    matched: tuple[MatchedWord, ...]
+    decay: float
+    age_ms: int
+    score: float
+    around: float = 0.0
+    span: float = 0.0
+    cue: float = 0.0
+    nearness: Nearness | None = None
+
+    def shares(self, query: Query, parameters: RecallParameters) -> bool:
+        """Whether something of the last message is shared: after a statement, words that are not function words."""
+        if query.question:
+            return self.span > 0.0 or any(word.last for word in self.matched)
+        return len({word.word for word in self.matched if word.telling}) >= parameters.statement_words
+
+    def evidence(self, query: Query, parameters: RecallParameters) -> float:
+        """The points that the threshold is for: after a statement only those of words of the last message that say
+        something, because a person goes on talking about many things."""
+        if query.question or not parameters.must_share:
+            return self.shared
+        return sum(word.points for word in self.matched if word.telling)
+
+    @property
+    def shared(self) -> float:
+        """The points of what it shares with the query: words, its episode, its time."""
+        return self.match + self.around + self.span
+
+    @property
+    def match(self) -> float:
+        return sum(word.points for word in self.matched)
+
+    @property
+    def relevance(self) -> float:
+        return self.match + self.around + self.span + self.cue - self.decay + self.score
+
+    def line(self) -> str:
+        """One short line for people: the heaviest shared words with both weights, decay with age, score."""
+        heaviest = sorted(self.matched, key=lambda word: -word.points)
+        words = ", ".join(word.text() for word in heaviest[:3])
+        if len(heaviest) > 3:
+            words += f" and {len(heaviest) - 3} more"
+        around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
+        span = f"; +{self.span:.1f} for its time" if self.span else ""
+        cue = f"; +{self.cue:.1f} for what is asked" if self.cue else ""
+        points = f"{around}{span}{cue}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
+        line = f"{words or 'no shared word'}{points}"
+        return line if self.nearness is None else f"{line}; {self.nearness.line()}"
+
+
+def age_of(time_ms: int, now_ms: int) -> int:
+    """Milliseconds since `time_ms`; 0 for a time in the future, which would otherwise overflow the decay."""
+    return max(0, now_ms - time_ms)
+
+
+def decay(age_ms: int, parameters: RecallParameters) -> float:
+    """Relevance points lost at an age: 15 · (1 − e^(−age · 2e-9)) as in the Node original, usually 5 · (…)."""
+    return parameters.decay_ceiling * (1.0 - exp(-age_ms * parameters.decay_per_ms))
+
+
+def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float:
+    """The points that its score adds to its relevance. The ceiling may have been higher when it was scored; the Node
+    original applies the ceiling only when it raises a score."""
+    return min(memory.score, parameters.score_ceiling) if parameters.must_share else memory.score
+
+
+def match_needed(memories: int, query: Query, parameters: RecallParameters) -> float:
+    """The points that a memory must share with the query, among `memories` memories. After a statement it grows with
+    the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
+    beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
+    common word would be enough."""
+    of_form, most = parameters.statement_match, memories
+    if query.question:
+        of_form, most = parameters.question_match, min(memories, _USUAL_NUMBER)
+    return of_form * parameters.least_match * _idf(1, max(most, _FEWEST)) / _idf(1, _USUAL_NUMBER)
+
+
+def rarity(holders: int, memories: int) -> float:
+    """The factor on a word that `holders` of `memories` memories hold: idf(holders) ÷ idf(1), at most 1.
+
+    idf = ln(1 + (N − n + 0.5) ÷ (n + 0.5)), the form of BM25 that is never negative (Robertson and Zaragoza, The
+    Probabilistic Relevance Framework, 2009). N is at least 100: if a new conversation has only five memories, all of
+    pizza, the word pizza must still count.
+    """
+    memories = max(memories, _FEWEST_FOR_RARITY)
+    return _idf(holders, memories) / _idf(1, memories)
+
+
+def receipts(
+    memories: Sequence[ShortTermMemory], query: Query, *, now_ms: int, parameters: RecallParameters, wording: Wording
+) -> list[Receipt]:
+    """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
+    counts twice."""
+    query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
+    place = {word: number for number, word in enumerate(query.words)}
+    found = [_shared(memory, query, place, wording) for memory in memories]
+    holders = Counter(key for shared in found for key, _ in shared)
+    factors = {
+        (gram, term): factor_of((query.grams if gram else query.words)[term], count, len(memories), parameters)
+        for (gram, term), count in holders.items()
+    }
+    matched = [[(key, replace(word, factor=factors[key])) for key, word in shared] for shared in found]
+    ages = [age_of(memory.time_ms, now_ms) for memory in memories]
+    gains = _around(memories, matched, parameters)
+    spans = [span_points(memory.time_ms, query, parameters) for memory in memories]
+    return [
+        Receipt(tuple(w for _, w in words), decay(age, parameters), age, score_points(memory, parameters), gained, span)
+        for memory, age, words, gained, span in zip(memories, ages, matched, gains, spans, strict=True)
+    ]
+
+
+def factor_of(sought: Sought, holders: int, memories: int, parameters: RecallParameters) -> float:
+    """The factor on a term that so many of the memories hold."""
+    full = sought.alone and holders <= parameters.few_holders
+    return (1.0 if full else sought.factor) * (rarity(holders, memories) if parameters.rarity and holders else 1.0)
+
+
+def stretches(query: Query, parameters: RecallParameters) -> list[tuple[int, int, float]]:
+    """The stretches of time that give points: from the first millisecond to the first after, and the points; a later
+    one gives more."""
+    before, after, points = parameters.span_before_ms, parameters.span_after_ms, parameters.span_points
+    around = [(begin - before, end + after, points / 2) for begin, end in query.spans]
+    return around + [(begin, end, points) for begin, end in query.spans]
+
+
+def span_points(time_ms: int, query: Query, parameters: RecallParameters) -> float:
+    """The points of a memory for the time at which it was said."""
+    return max((points for begin, end, points in stretches(query, parameters) if begin <= time_ms < end), default=0.0)
+
+
+def cue_points(memory: ShortTermMemory, query: Query, parameters: RecallParameters) -> float:
+    """The points of a memory for holding the kind of answer that the query asks for."""
+    if not parameters.cue_points or query.cue is None:
+        return 0.0
+    texts = [message.content for message in memory.messages] or [memory.text]
+    return parameters.cue_points if any(map(query.cue.held.search, texts)) else 0.0
+
+
+class Vocabulary:
+    """Words, and those of them that are spelt alike."""
+
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self._words: set[str] = set()
+        self._alike: dict[tuple[str, int], list[str]] = {}
+        for word in words:
+            if word not in self._words:
+                self.add(word)
+
+    def add(self, word: str) -> None:
+        """Add a word that is not there yet."""
+        self._words.add(word)
+        if _may_be_misspelt(word):
+            self._alike.setdefault((word[0], len(word)), []).append(word)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._words
+
+    def alike(self, word: str) -> Iterator[str]:
+        """The words with the same first letter that are one letter away, or have two letters exchanged."""
+        sizes = range(len(word) - 1, len(word) + 2)
+        return (other for size in sizes for other in self._alike.get((word[0], size), ()) if _one_edit(word, other))
+
+
+class Words(Protocol):
+    """The words of the searched memories, as `Vocabulary` has them."""
+
+    def __contains__(self, word: str) -> bool: ...
+    def alike(self, word: str) -> Iterable[str]: ...
+
+
+def corrected(query: Query, known: Words, parameters: RecallParameters) -> Query:
+    """`query` with a word of the memories, `known`, in place of each English word that no memory has: the first by
+    spelling of those that are alike."""
+    if not parameters.typo_factor:
+        return query
+    words: dict[str, Sought] = {}
+    for word, sought in query.words.items():
+        unknown = _may_be_misspelt(word) and word not in known
+        meant = min(known.alike(word), default=None) if unknown else None
+        if meant is None:
+            words.setdefault(word, sought)
+        else:
+            words.setdefault(meant, sought._replace(factor=sought.factor * parameters.typo_factor))
+    return replace(query, words=words)
+
+
+def _may_be_misspelt(word: str) -> bool:
+    return len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha()
+
+
+def _one_edit(word: str, other: str) -> bool:
+    """Whether one letter, not the first, is missing, added, another, or exchanged with the next."""
+    size = min(len(word), len(other))
+    same = next((place for place in range(size) if word[place] != other[place]), size)
+    one, two = word[same:], other[same:]
+    if len(word) == len(other):
+        return one[1:] == two[1:] or (one[2:] == two[2:] and one[:2] == two[1::-1])
+    return one[1:] == two or one == two[1:]
+
+
+def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
+    """For each of the ascending times the number of its episode, from 0; a new episode begins after a pause longer than
+    `pause_ms`."""
+    numbers: list[int] = []
+    last: int | None = None
+    for time_ms in times:
+        number = numbers[-1] if numbers else 0
+        numbers.append(number + (last is not None and time_ms - last > pause_ms))
+        last = time_ms
+    return numbers
+
+
+MOST_GRAM_WEIGHT = 60_000.0
+"""Greater weights count as this: a number of two bytes goes up to 65,504."""
+
+
+def gram_weights(texts: Iterable[GramText], wanted: Mapping[str, object]) -> dict[str, float]:
+    """The weights of the `wanted` pairs and characters in the texts of a memory, in the order of `wanted`."""
+    sums: dict[str, float] = {}
+    for part in texts:
+        here = {
+            gram: count
+            for gram in wanted
+            if (count := _occurrences(part.text, gram)) and not (len(gram) == 2 and gram in part.words)
+        }
+        if here:
+            each = part.role_weight * gram_weight(pairs_in(part.text))
+            for gram, count in here.items():
+                sums[gram] = sums.get(gram, 0.0) + count * each
+    # The index keeps them in two bytes.
+    return {gram: unpack("e", pack("e", min(sums[gram], MOST_GRAM_WEIGHT)))[0] for gram in wanted if gram in sums}
+
+
+def age_text(age_ms: int) -> str:
+    """An age for people: `5 min`, `3 h`, `12 days`."""
+    minutes = age_ms / 60_000
+    if minutes < 60:
+        return f"{minutes:.0f} min"
+    if minutes < 48 * 60:
+        return f"{minutes / 60:.0f} h"
+    return f"{age_ms / DAY_MS:.0f} days"
+
+
+_Key = tuple[bool, str]
+"""Whether a term is a gram, and the term."""
+_Shared = Sequence[tuple[_Key, MatchedWord]]
+"""The terms that a memory shares with the query."""
+
+
+def _shared(memory: ShortTermMemory, query: Query, place: Mapping[str, int], wording: Wording) -> _Shared:
+    """The terms that `memory` shares with the query, in the order of the query, with their factors in the query."""
+    shared: list[tuple[_Key, MatchedWord]] = []
+
+    def note(sought: Mapping[str, Sought], term: str, weight: float) -> None:
+        one = sought[term]
+        key = sought is query.grams, term
+        shared.append((key, MatchedWord(term, one.weight, weight, one.factor, one.telling, one.last)))
+
+    # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
+    if not query.words.keys().isdisjoint(memory.words):
+        for word, weight in zip(memory.words, memory.weights, strict=True):
+            if word in query.words:
+                note(query.words, word, weight)
+        shared.sort(key=lambda term: place[term[1].word])
+    if query.grams:
+        for gram, weight in gram_weights(wording.gram_texts(memory), query.grams).items():
+            note(query.grams, gram, weight)
+    return shared
+
+
+def _around(
+    memories: Sequence[ShortTermMemory], matched: Sequence[_Shared], parameters: RecallParameters
+) -> list[float]:
+    """What each memory with a shared word gains from the memories of its episode."""
+    gained = [0.0] * len(memories)
+    if not (parameters.neighbour_share or parameters.episode_share):
+        return gained
+    order = sorted(range(len(memories)), key=lambda place: (memories[place].time_ms, memories[place].id))
+    number = episodes((memories[place].time_ms for place in order), parameters.episode_pause_ms)
+    matched = [[(key, word) for key, word in shared if word.last] for shared in matched]
+    match = [sum(word.points for _, word in shared) for shared in matched]
+    most: dict[int, dict[_Key, float]] = {}
+    for place, episode in zip(order, number, strict=True):
+        best = most.setdefault(episode, {})
+        for key, word in matched[place]:
+            best[key] = max(best.get(key, 0.0), word.points)
+    whole = {episode: sum(best.values()) for episode, best in most.items()}
+    for nth, (place, episode) in enumerate(zip(order, number, strict=True)):
+        if match[place] > 0.0:
+            near = (nth - 1, nth + 1)
+            beside = (match[order[n]] for n in near if 0 <= n < len(order) and number[n] == episode)
+            gained[place] = parameters.neighbour_share * max(beside, default=0.0)
+            gained[place] += parameters.episode_share * (whole[episode] - match[place])
+    return gained
+
+
+def _occurrences(text: str, gram: str) -> int:
+    """At how many characters of `text` `gram` begins: 哈哈 twice in 哈哈哈."""
+    count = text.count(gram)
+    if count and len(gram) == 2 and gram[0] == gram[1]:
+        return sum(text.startswith(gram, place) for place in range(len(text) - 1))
+    return count
+
+
+def _idf(holders: int, memories: int) -> float:
+    return log(1.0 + (memories - holders + 0.5) / (holders + 0.5))

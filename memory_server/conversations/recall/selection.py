@@ -1,0 +1,411 @@
+"""The result of a search, and the rule of docs/explanation/recall.md that decides it, one memory at a time.
+
+`indexed_selection.py` gives the same result, and a test compares both. It needs numpy and an index, which cost 0.1 s
+and more before the first answer; this one costs 5 ms for 1,000 memories, each time.
+
+Below it: what is held back from a session, what an answer used, which long-term memories come, and what the clean-up
+forgets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from heapq import nsmallest
+from itertools import pairwise
+from operator import attrgetter
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+from memory_server.conversations.changes import ForgetReason, Forgotten, Reinforced
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.parameters import Parameters, RecallParameters
+from memory_server.conversations.recall.passages import ends_asking
+from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, decay, match_needed, receipts
+from memory_server.conversations.recall.words import Query, Wording
+from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
+from memory_server.kernel.messages import NOTHING, Message, Session
+from nlp.stems import says_little
+from sandbox import Failed, Fired, Verdict
+
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.index import Columns, Integers, Mask
+
+Hold = Literal["in_context", "too_young"]
+RARE_SHARE, RARE_LEAST = 0.01, 2
+"""A word is rare if at most this share of the memories hold it, or at most this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that came to mind, and why. `kept_in` is the conversation that holds it; None: the searched one."""
+
+    memory: ShortTermMemory
+    receipt: Receipt
+    kept_in: str | None = None
+    weak: bool = False
+    """Whether it shares too little to come unasked."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """How many memories a rule held back: `recent` and `in_context` by `hold_on`, irrelevant ones included, and
+    `adjacent`, which are relevant, by the 10-minute rule while there was still a free place."""
+
+    recent: int
+    adjacent: int
+    in_context: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The result of one search for `query` among `searched` memories."""
+
+    top: tuple[Recalled, ...]
+    next: tuple[Recalled, ...]
+    flashback: tuple[Recalled, ...]
+    held_back: HeldBack
+    searched: int
+    query: Query = field(default_factory=Query)
+    answers: Mapping[str, ShortTermMemory] = field(default_factory=dict)
+    """For top and next memories that end with a question, by id: the memory that was said next."""
+
+    def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
+        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
+        ones 0."""
+        following = self.next[: parameters.next_count]  # a match in the place of a flashback gains as little as that
+        for tier, points in ((self.top, parameters.top_reinforcement), (following, parameters.next_reinforcement)):
+            for recalled in tier:
+                if not recalled.weak:
+                    yield recalled, points
+
+
+def reinforcements(
+    gains: Iterable[tuple[ShortTermMemory, float]], parameters: RecallParameters
+) -> tuple[Reinforced, ...]:
+    """The changes that give these memories their points, up to the ceiling. A score that cannot rise makes no change,
+    so that the search does not have to write."""
+    return tuple(
+        Reinforced(memory.id, memory.score, after)
+        for memory, points in gains
+        if (after := min(memory.score + points, parameters.score_ceiling)) > memory.score
+    )
+
+
+def select(
+    memories: Iterable[ShortTermMemory],
+    query: Query,
+    *,
+    conversation_id: str,
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+    wording: Wording = Wording(),  # noqa: B008 - frozen
+    session: Session | None = None,
+    cosines: Mapping[str, float] = NOTHING,
+) -> Recall:
+    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
+    asks; None: unknown. `cosines`: how near memories are by meaning, by id; empty: by words only."""
+    everything = list(memories)
+    made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
+    of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
+    hold = partial(hold_on, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
+    holds = list(map(hold, everything))
+    eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
+    in_context = holds.count("in_context")
+
+    def in_order(memory: ShortTermMemory) -> tuple[float, int, str]:
+        return -of_id[memory.id].relevance, -memory.time_ms, memory.id
+
+    ranked = sorted(
+        (memory for memory in eligible if may_come(of_id[memory.id], query, len(everything), parameters)),
+        key=in_order,
+    )
+    first = ranked[: parameters.reordered]
+    for memory in first:
+        of_id[memory.id] = replace(of_id[memory.id], cue=cue_points(memory, query, parameters))
+    ranked = [*sorted(first, key=in_order), *ranked[len(first) :]]
+    least = 0.0 if parameters.weak_too or not ranked else parameters.nearly_best * of_id[ranked[0].id].relevance
+    if least > 0.0:
+        ranked = [memory for memory in ranked if of_id[memory.id].relevance >= least]
+    if cosines:
+        ranked = _fused(eligible, ranked, of_id, cosines, parameters)
+
+    chosen: list[ShortTermMemory] = []
+    adjacent = 0
+    for memory in ranked:
+        if len(chosen) == parameters.places(question=query.question):
+            break
+        near = sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
+        if near < parameters.same_moment:
+            chosen.append(memory)
+        else:
+            adjacent += 1
+    answered = query.question and parameters.matches_for_chance and chosen
+    drawn = [] if answered else _flashbacks(eligible, chosen, now_ms, rng, parameters)
+    in_time = sorted(everything, key=attrgetter("time_ms", "id")) if parameters.answers else []
+    after = {memory.id: following for memory, following in pairwise(in_time)}
+    came = {memory.id for memory in (*chosen, *drawn)}
+    free = {memory.id for memory in eligible} - came
+
+    def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
+        made = ((memory, of_id[memory.id]) for memory in tier)
+        size = len(everything)
+        return tuple(Recalled(m, r, weak=not comes_unasked(r, query, size, parameters)) for m, r in made)
+
+    return Recall(
+        top=explained(chosen[: parameters.top_count]),
+        next=explained(chosen[parameters.top_count :]),
+        flashback=explained(drawn),
+        held_back=HeldBack(len(everything) - len(eligible) - in_context, adjacent, in_context),
+        searched=len(everything),
+        query=query,
+        answers={
+            memory.id: said
+            for memory in chosen
+            if asks(memory)
+            and (said := after.get(memory.id)) is not None
+            and said.id in free
+            and said.time_ms - memory.time_ms <= parameters.episode_pause_ms
+        },
+    )
+
+
+def asks(memory: ShortTermMemory) -> bool:
+    """Whether it ends with a question."""
+    return ends_asking(memory.messages[-1].content if memory.messages else memory.text)
+
+
+def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """Weight of a memory in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
+    recency = max(0.0, 1.0 - age_of(memory.time_ms, now_ms) / parameters.flashback_horizon_ms)
+    liked = min(max(memory.score, 0.0), parameters.flashback_score_full) / parameters.flashback_score_full
+    return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
+
+
+def may_come(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
+    """Whether one of so many memories is relevant enough to come as top or next."""
+    if parameters.weak_too and parameters.must_share:
+        return receipt.match + receipt.span > 0.0
+    return comes_unasked(receipt, query, memories, parameters)
+
+
+def comes_unasked(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
+    """The same where nobody asked for memories."""
+    if receipt.nearness is not None and receipt.nearness.stands_out:
+        return True
+    return (
+        receipt.relevance >= parameters.threshold
+        and receipt.evidence(query, parameters) >= match_needed(memories, query, parameters)
+        and (not parameters.must_share or receipt.shares(query, parameters))
+    )
+
+
+def _fused(
+    eligible: Iterable[ShortTermMemory],
+    relevant: Iterable[ShortTermMemory],
+    of_id: dict[str, Receipt],
+    cosines: Mapping[str, float],
+    parameters: RecallParameters,
+) -> list[ShortTermMemory]:
+    """The `relevant` memories, and those that may come by meaning alone, by both rankings; their receipts in `of_id`
+    then say their ranks."""
+
+    def best_first(ids: Iterable[str], worth: Mapping[str, float]) -> list[str]:
+        return sorted(ids, key=lambda each: (-worth[each], -by_id[each].time_ms, each))
+
+    by_id = {memory.id: memory for memory in eligible}
+    shared = {one: of_id[one].relevance for one in by_id if of_id[one].shared > 0.0}
+    known = {each: cosines[each] for each in by_id if each in cosines}
+    worded, near = best_first(shared, shared)[:FUSED], best_first(known, known)[:FUSED]
+    needed = needed_cosine(known.values(), parameters.meaning_margin)
+    by_meaning = {each for each in near if parameters.weak_too or known[each] >= needed}
+    coming = {memory.id for memory in relevant} | by_meaning
+    for each in known:
+        ranks = [ids.index(each) + 1 if each in ids else None for ids in (near, worded)]
+        nearness = Nearness(known[each], ranks[0], ranks[1], known[each] >= needed)
+        of_id[each] = replace(of_id[each], nearness=nearness)
+    scores = fused(worded, near, offset=OFFSET, meaning=MEANING)
+    return [by_id[each] for each in best_first(coming & scores.keys(), scores)]
+
+
+def _flashbacks(
+    eligible: Iterable[ShortTermMemory],
+    chosen: Sequence[ShortTermMemory],
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+) -> list[ShortTermMemory]:
+    """Weighted draws without replacement from what was not chosen, under the 10-minute rule after each draw."""
+    taken = {memory.id for memory in chosen}
+    pool = [memory for memory in eligible if memory.id not in taken]
+    for other in chosen:
+        pool = [memory for memory in pool if abs(memory.time_ms - other.time_ms) >= parameters.spacing_ms]
+    # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
+    pool.sort(key=attrgetter("time_ms", "id"))
+    weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
+    drawn: list[ShortTermMemory] = []
+    while len(drawn) < parameters.flashback_count and any(weights):
+        memory = rng.choices(pool, weights)[0]
+        drawn.append(memory)
+        after, before = memory.time_ms - parameters.spacing_ms, memory.time_ms + parameters.spacing_ms
+        weights = [
+            0.0 if other is memory or after < other.time_ms < before else weight
+            for other, weight in zip(pool, weights, strict=True)
+        ]
+    return drawn
+
+
+# --- what is held back: what the asking session may still see, because it stored it or it is only minutes old
+#
+# | the memory's session and the asking one | held back |
+# | --- | --- |
+# | both known, and not the same | never: the asking session has not seen it |
+# | the same, and it is known what it still has in its context | what is in the context, however old |
+# | the same, and that is not known; or one is unknown | of this conversation what is younger than 20 minutes |
+
+
+def hold_on(
+    memory: ShortTermMemory, *, conversation_id: str, session: Session | None, now_ms: int, parameters: RecallParameters
+) -> Hold | None:
+    """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
+    if session is not None and parameters.sessions and memory.session is not None:
+        if memory.session != session.id:
+            return None
+        if session.context_since_ms is not None:
+            return "in_context" if memory.time_ms >= session.context_since_ms else None
+    if memory.conversation_id != conversation_id:
+        return None
+    return "too_young" if age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms else None
+
+
+def holds_on(
+    columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
+) -> tuple[Mask, Mask]:
+    """The same for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
+    milliseconds, 0 for a time in the future."""
+    young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    if session is None or not parameters.sessions:
+        return young & False, young
+    same, unknown = columns.of_session(session.id), columns.of_session(None)
+    if session.context_since_ms is None:
+        return young & False, young & (same | unknown)
+    return same & (columns.times >= session.context_since_ms), young & unknown
+
+
+# --- what an answer used of it
+#
+# An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
+# memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
+# the memory misses some points. A memory credited by mistake would come more and more often, which is worse.
+#
+# Measured on the development part of LoCoMo (399 questions). With answers of one sentence, 40 % of the memories that
+# hold the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
+
+
+def words_said(messages: Sequence[Message], wording: Wording, now_ms: int) -> frozenset[str]:
+    return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
+
+
+def used(
+    recall: Recall, memories: Iterable[ShortTermMemory], *, asked: frozenset[str], answered: frozenset[str]
+) -> Recall:
+    """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
+    `answered` are the words of the question and of the answer."""
+    new = answered - asked
+    holders: Counter[str] = Counter()
+    count = 0
+    for memory in memories:
+        count += 1
+        if not new.isdisjoint(memory.words):
+            holders.update(new.intersection(memory.words))
+    rare = {word for word, held in holders.items() if held <= max(RARE_LEAST, RARE_SHARE * count)}
+
+    def kept(tier: Sequence[Recalled]) -> tuple[Recalled, ...]:
+        return tuple(recalled for recalled in tier if not rare.isdisjoint(recalled.memory.words))
+
+    return replace(recall, top=kept(recall.top), next=kept(recall.next), flashback=())
+
+
+# --- which long-term memories come, given the verdict on each trigger (docs/reference/trigger-api.md) ---------
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A long-term memory and the conversation it is kept in."""
+
+    conversation_id: str
+    memory: LongTermMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The answer of one search: what fired, what came by chance, what failed and how. `unread` are conversations whose
+    triggers could not be read, with the file."""
+
+    activated: tuple[Shelved, ...]
+    random: tuple[Shelved, ...]
+    failed: tuple[tuple[Shelved, Failed], ...]
+    searched: int
+    unread: Mapping[str, object] = field(default_factory=dict)
+
+
+def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:
+    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
+    judged = list(zip(shelved, verdicts, strict=True))
+    activated = tuple(item for item, verdict in judged if isinstance(verdict, Fired))
+    # A failing trigger is `false` for recall, so its memory may still come by chance.
+    quiet = [item for item, verdict in judged if not isinstance(verdict, Fired)]
+    failed = tuple((item, verdict) for item, verdict in judged if isinstance(verdict, Failed))
+    drawn = rng.sample(quiet, min(random_count, len(quiet)))
+    return Activation(activated, tuple(drawn), failed, len(shelved))
+
+
+# --- what the clean-up forgets: decided before anything is removed, so that it can be shown first
+#
+# The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. Sources:
+# the Node original's code for its rule, docs/explanation/recall.md for ours.
+
+FADING = 15.0
+"""Points that an infinitely old memory has lost (the Node original)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """The memories to forget, in this order, each with its reason; `due` more are for later runs."""
+
+    forgotten: tuple[Forgotten, ...] = ()
+    due: int = 0
+
+
+def plan_cleanup(
+    memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
+) -> CleanupPlan:
+    """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
+    too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
+    that does not matter), then those worth least, then the oldest."""
+    keep = parameters.retention
+    excess = len(memories) - keep.always_kept
+    if excess <= 0:
+        return CleanupPlan()
+    failing: list[tuple[tuple[bool, float, int, str], ForgetReason, ShortTermMemory]] = []
+    for memory in memories:
+        if memory.pinned:
+            continue
+        left = worth(memory, now_ms, parameters.recall)
+        too_old = now_ms - memory.time_ms > keep.max_age_ms
+        if too_old or left < keep.min_relevance:
+            place = keep.recalled_last and memory.score > 0, left, memory.time_ms, memory.id
+            failing.append((place, "too_old" if too_old else "faded", memory))
+    count = min(excess, len(failing))
+    now = count if most is None else min(count, most)
+    chosen = nsmallest(now, failing, key=lambda found: found[0])
+    return CleanupPlan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
+
+
+def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """How little a memory has faded: its score minus the decay of the Node original, also if searches use another
+    decay."""
+    return memory.score - decay(age_of(memory.time_ms, now_ms), replace(parameters, decay_ceiling=FADING))

@@ -1,0 +1,222 @@
+"""How messages become words: with which enrichment, and in which time zone. Pure.
+
+Memories and queries must become words in the same way, so both are here. `nlp` finds the words.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from fnmatch import fnmatchcase
+from itertools import chain, islice
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
+from memory_server.kernel.times import local, milliseconds
+from nlp import (
+    ROLE_WEIGHTS,
+    Emphasis,
+    Enrichment,
+    Keyword,
+    Sought,
+    enriched_keywords,
+    normal_form,
+    sought_grams,
+    sought_words,
+    words_in,
+)
+from nlp.cues import Cue, cue_of
+from nlp.keywords import role_weight_of
+from nlp.questions import is_question
+from nlp.stems import stem
+from nlp.time_spans import time_spans
+
+_LOOKED_AT_CHARS = 20_000
+"""Characters of a memory in which the spelling of its words is looked for: 5 ms."""
+_WORD = re.compile(r"[^\W\d_]+")
+_DAY = re.compile("(\\d{1,2})月(\\d{1,2})日")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+QUERY_CHARS = 16_000
+"""Characters by which is searched, from the end of the last message: at some 2.5 µs for each a search takes 40 ms. What
+is said before them weighs next to nothing."""
+MOST_NAMES = 100
+"""Names in a query that are never cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a search looks for: words and pairs of characters, each with its weight."""
+
+    words: Mapping[str, Sought] = field(default_factory=dict)
+    grams: Mapping[str, Sought] = field(default_factory=dict)
+    question: bool = False
+    """Whether the last message asks something, in words that say something: not `What do you think?`"""
+    spans: tuple[tuple[int, int], ...] = ()
+    """The stretches of time that the last message names: from the first millisecond since 1970 to the first after."""
+    cue: Cue | None = None
+    """The kind of answer that the last message asks for."""
+    said: str = ""
+    """What the last message says, of which the meaning is sought."""
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.grams or self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class GramText:
+    """A part of a memory in its normal form, and the weight of its pairs of characters, which depends on the role.
+    `words` are the words of the memory: a pair that is one of them is found as a word, and does not count twice."""
+
+    text: str
+    role_weight: float
+    words: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """By default words are exactly those of the Node original. `zone` None means the system's zone. `names_of`: words
+    that are never cut, by patterns of conversation ids."""
+
+    enrichment: Enrichment = field(default_factory=Enrichment)
+    emphasis: Emphasis = field(default_factory=Emphasis)
+    zone: tzinfo | None = None
+    names_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def grams(self) -> bool:
+        return self.emphasis.pairs > 0.0
+
+    def within(self, conversation_id: str) -> Wording:
+        """The same, with the names that count in this conversation."""
+        matching = (names for pattern, names in self.names_of.items() if fnmatchcase(conversation_id, pattern))
+        names = dict.fromkeys((*self.enrichment.words, *chain.from_iterable(matching)))
+        return replace(self, enrichment=replace(self.enrichment, words=tuple(names)))
+
+    def of_memory(
+        self, messages: Sequence[Message], time_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS
+    ) -> list[Keyword]:
+        """The keywords of a memory of `time_ms`, with the days on which it was said."""
+        return enriched_keywords(
+            messages,
+            self.enrichment,
+            now_ms=time_ms,
+            zone=self.zone,
+            role_weights=role_weights,
+            names=_names_of(messages),
+        )
+
+    def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
+        """`memory` with the words of its messages, or of its text if it has no messages; everything else stays. A word
+        is the same object in all memories."""
+        keywords = self.of_memory(_said(memory), memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
+        return replace(
+            memory,
+            words=tuple(sys.intern(keyword.word) for keyword in keywords),
+            weights=tuple(keyword.weight for keyword in keywords),
+            indexed_with=sys.intern(self.enrichment.signature),
+        )
+
+    def is_of(self, memory: ShortTermMemory) -> bool:
+        """Whether the words of `memory` were found with these options."""
+        return memory.indexed_with == self.enrichment.signature
+
+    def match_of(self, query: Query, text: str, time_ms: int) -> dict[str, float]:
+        """The terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
+        found = words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone)
+        held = {word: sought for word in found if (sought := query.words.get(word)) is not None}
+        if query.grams and not text.isascii():
+            normal = normal_form(text, self.enrichment)
+            held |= {gram: sought for gram, sought in query.grams.items() if gram in normal and gram not in held}
+        return {term: sought.weight * sought.factor for term, sought in held.items()}
+
+    def of_query(
+        self,
+        messages: Sequence[Message],
+        now_ms: int,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        *,
+        names: Iterable[str] = (),
+    ) -> Query:
+        """The query of the last `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
+        never cut."""
+        messages = _last(messages)
+        words = sought_words(
+            messages,
+            self.enrichment,
+            self.emphasis,
+            now_ms=now_ms,
+            zone=self.zone,
+            role_weights=role_weights,
+            names=_names_of(messages, names),
+        )
+        grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
+        last = messages[-1].content if messages else ""
+        spans = self._spans(last, now_ms) if self.enrichment.dates else ()
+        says = bool(spans) or any(sought.telling for sought in (*words.values(), *grams.values()))
+        question = says and is_question(last)
+        return Query(words, grams, question, spans, cue_of(last) if question else None)
+
+    def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
+        """The stretches of time that a text of `now_ms` names, in milliseconds since 1970."""
+        try:
+            spans = time_spans(text, local(now_ms, self.zone).date())
+            return tuple((self._begin(span.first), self._begin(span.last + timedelta(days=1))) for span in spans)
+        except (OverflowError, OSError, ValueError):
+            return ()  # beyond the range of dates
+
+    def _begin(self, day: date) -> int:
+        """When `day` begins."""
+        begin = datetime.combine(day, time(), self.zone)
+        return milliseconds(begin.astimezone(UTC))
+
+    def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
+        """The texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such text."""
+        if not self.grams:
+            return []
+        return [
+            GramText(normal_form(message.content, self.enrichment), role_weight, memory.words)
+            for message in _said(memory)
+            if not message.content.isascii() and (role_weight := role_weight_of(message.role, memory.role_weights))
+        ]
+
+
+def _last(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages at the end with `QUERY_CHARS` together; of the first of them its own end."""
+    room, kept = QUERY_CHARS, list[Message]()
+    for message in reversed(messages):
+        if not room:
+            break
+        kept.append(message if len(message.content) <= room else replace(message, content=message.content[-room:]))
+        room -= len(kept[-1].content)
+    return kept[::-1]
+
+
+def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
+    """The heaviest words of a memory as people read them: as its text spells them, and days as its language does."""
+    text = memory.text[:_LOOKED_AT_CHARS]
+    spelt: dict[str, str] = {}
+    for word in _WORD.findall(text):
+        spelt.setdefault(stem(word.casefold()), word)
+    chinese = any("\u3400" <= char <= "\u9fff" for char in text)
+
+    def shown(word: str) -> str:
+        if (day := _DAY.fullmatch(word)) is None:
+            return word if word in text else spelt.get(word, word)
+        return word if chinese else f"{day[2]} {_MONTHS[int(day[1]) - 1]}"
+
+    return list(dict.fromkeys(map(shown, memory.words[:most])))
+
+
+def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names of the speakers, and `others`, each once; without single characters, which may be parts of words."""
+    speakers = (message.name for message in messages if message.name)
+    names = dict.fromkeys(name for name in (*speakers, *others) if 1 < len(name.strip()) <= MAX_NAME_CHARS)
+    return tuple(islice(names, MOST_NAMES))
+
+
+def _said(memory: ShortTermMemory) -> Sequence[Message]:
+    return memory.messages or said_in(memory.text)

@@ -1,0 +1,93 @@
+"""What all managers of a process share: the store, the trigger runner, the constants, clock and chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from random import Random
+from typing import TYPE_CHECKING, TypeVar
+
+from memory_server.conversations.model import Memory, excess
+from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaused, QuotaReached
+from memory_server.kernel.messages import Session
+from memory_server.kernel.meter import Meter
+from memory_server.kernel.private import Pause
+from sandbox import PatternError
+
+if TYPE_CHECKING:
+    from memory_server.conversations.ports import Meaning
+
+OWN, ALL = "conversation", "all"
+"""The scopes of a search that are not groups: its own conversation, and all conversations of the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A result with the id of the change; None if nothing was changed."""
+
+    change_id: str | None = None
+
+
+D = TypeVar("D", bound=Done)
+
+
+def refuse_excess(memory: Memory) -> None:
+    """Raises InvalidInput: a part of the memory is too large to be stored."""
+    if (reason := excess(memory)) is not None:
+        raise InvalidInput(f"Nothing was stored, because {reason}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
+    search looks at; `zone` and `language` are those of the readers (None: the system's zone, the memories' language).
+    `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
+    session of calls that name none; None: unknown. `paused` gives the pause that lasts now; `full` says whether
+    the memories take all the room that they may. `meter` counts calls and events. `meaning` gives the vectors of
+    texts; None: no model makes any."""
+
+    store: ConversationStore
+    runner: TriggerRunner
+    parameters: Parameters
+    clock: Callable[[], int]
+    rng: Random
+    scope: str = OWN
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    zone: tzinfo | None = None
+    language: Language | None = None
+    brief: bool = False
+    writable: bool = True
+    session: Session | None = None
+    paused: Callable[[], Pause | None] = lambda: None
+    full: Callable[[], bool] = lambda: False
+    meter: Meter = field(default_factory=Meter)
+    meaning: Callable[[], Meaning] | None = None
+
+    def refuse_while_paused(self) -> None:
+        """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is
+        paused. Raises QuotaReached: the memories take all the room that they may."""
+        if (pause := self.paused()) is not None:
+            raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")
+        if self.full():
+            raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
+
+    async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
+        """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""
+        if dry_run:
+            return decide(await self.store.read(conversation_id))[1]
+        done, made = await self.store.update(conversation_id, decide, by=by)
+        return replace(done, change_id=made) if made is not None else done
+
+    async def matching(self, pattern: str, texts: Sequence[str], what: str) -> tuple[bool, ...]:
+        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `what`
+        is the action for the error message, such as `deleted`. Raises InvalidPattern: the pattern is empty, not
+        an expression, or runs too long."""
+        try:
+            return await self.runner.match_texts(pattern, texts)
+        except PatternError as error:
+            advice = f"Nothing was {what}; write a word, or an expression such as /披萨|pizza/i."
+            raise InvalidPattern(f"{str(error).rstrip('.')}. {advice}") from error

@@ -1,0 +1,274 @@
+"""Short-term memories of one conversation: remember, recall, forget.
+
+Segmentation and users' expressions run before the store's lock is taken; the decisions are in `recall/`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from memory_server.conversations.changes import Added, Change, CleanedUp, Edited, Forgotten, Pinned, Unpinned
+from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.recall.selection import plan_cleanup
+from memory_server.conversations.search import ShortTermSearch, vectors_of
+from memory_server.conversations.services import Done, refuse_excess
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
+from memory_server.kernel.messages import NOTHING, Message, Session, context_text, storable, without_surrogates
+from memory_server.kernel.private import to_keep
+from memory_server.kernel.recalled_block import as_said
+from nlp import ROLE_WEIGHTS
+
+AT_ONCE = 200
+"""Memories whose words are found again in one step, in a thread: some 50 ms, so that a cancellation is quick."""
+_LATELY = 32
+"""How many of the last memories are compared: even many clients together store fewer in ten minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Done):
+    """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
+    before: the same turn, or equal messages within ten minutes."""
+
+    memory: ShortTermMemory
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Done):
+    """What was forgotten, or would be, and how many memories remain. `due` of these are for later runs of the clean-up,
+    because one run forgets only so many."""
+
+    forgotten: tuple[Forgotten, ...]
+    remaining: int
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PinSet(Done):
+    """Whether a memory is pinned now; `change_id` is None if nothing had to change."""
+
+    memory: ShortTermMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed(Done):
+    """What was changed, or would be changed, of `total` memories."""
+
+    changes: tuple[Edited, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Figures of the short-term memories of one conversation; scores are None if it has no memories."""
+
+    total: int
+    average_score: float | None
+    highest_score: float | None
+    lowest_score: float | None
+    oldest_ms: int | None
+    newest_ms: int | None
+    last_cleanup_ms: int | None
+    by_conversation: Mapping[str, int]
+    damaged: int
+    """Pieces of damaged files that were set aside."""
+
+
+class ShortTermManager(ShortTermSearch):
+    """Remembers and recalls for `conversation_id`."""
+
+    async def add(
+        self,
+        messages: Sequence[Message],
+        *,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        turn: str | None = None,
+        session: Session | None = None,
+        by: str = "api",
+    ) -> Stored:
+        """Store the messages as one memory, with the timestamp of the last message, else now.
+
+        Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `turn` identifies the turn:
+        the same messages of the same turn are stored once, and so are equal messages within ten minutes. `session` is
+        where they were said: a search of another session finds the memory at once, a search of the same or of an
+        unknown session finds it after 20 minutes.
+
+        Raises:
+            MemoryPaused: the memory is paused.
+            NothingToKeep: all of it is private.
+            InvalidInput: there is no message with text, a time is not valid, or something is too large.
+        """
+        self._services.refuse_while_paused()
+        said = as_said(messages)
+        messages = tuple(map(storable, to_keep(said)))
+        if not messages and any(message.content.strip() for message in said):
+            raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
+        if not any(message.content.strip() for message in messages):
+            raise InvalidInput("There is no text to remember; give at least one message with text.")
+        now_ms = self._services.clock()
+        last = messages[-1].time_ms
+        # Never from the seeded generator: two processes must not make the same id.
+        memory_id = secrets.token_hex(8)
+        if turn is not None:
+            parts = (turn, *(part for message in messages for part in (message.role, message.content)))
+            memory_id = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode()).hexdigest()[:16]
+        said_in = (session or self._services.session) if self._services.parameters.recall.sessions else None
+        other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
+        unindexed = ShortTermMemory(
+            id=memory_id,
+            time_ms=now_ms if last is None else last,
+            text=context_text(messages),
+            words=(),
+            weights=(),
+            score=0.0,
+            conversation_id=self.conversation_id,
+            messages=messages,
+            role_weights=other or NOTHING,
+            session=None if said_in is None else without_surrogates(said_in.id),
+        )
+        refuse_excess(unindexed)
+        # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
+        memory = await asyncio.to_thread(self._wording.of_text, unindexed)
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
+            within_ms = self._services.parameters.same_turn_ms
+            known = state.short_term.get(memory.id) or _stored_just_now(state, memory, within_ms)
+            if known is not None:
+                return (), Stored(known, len(state.short_term))
+            return [Added(memory)], Stored(memory, len(state.short_term) + 1)
+
+        stored = await self._services.commit(self.conversation_id, decide, by=by)
+        if stored.change_id is not None and self._services.meaning is not None and not self._services.brief:
+            self._services.meaning().later(vectors_of(self.conversation_id), [memory.text])
+        return stored
+
+    async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
+        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
+        only return them. Raises InvalidPattern: the pattern is empty, not an expression, or runs too long;
+        nothing was deleted."""
+        known = tuple((await self._services.store.read(self.conversation_id)).short_term.values())
+        hits = await self._services.matching(pattern, [memory.text for memory in known], "deleted")
+        matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
+            gone = tuple(
+                Forgotten(memory, "deleted")
+                for memory in state.short_term.values()
+                if matched.get(memory.id) == memory.text
+            )
+            return gone, Removed(gone, len(state.short_term) - len(gone))
+
+        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+
+    async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
+        """Forget what retention no longer keeps, limited per run; with `dry_run` only return it."""
+        now_ms, parameters = self._services.clock(), self._services.parameters
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
+            most = parameters.retention.most_at_once
+            planned = plan_cleanup(state.short_term.values(), now_ms, parameters, most=most)
+            gone = planned.forgotten
+            changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
+            return changes, Removed(gone, len(state.short_term) - len(gone), planned.due)
+
+        done = await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+        # The time of the clean-up is a change too, but nobody would undo it.
+        return done if done.forgotten else replace(done, change_id=None)
+
+    async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> PinSet:
+        """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again. Raises
+        MemoryNotFound: no memory has that id."""
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], PinSet]:
+            memory = state.short_term.get(memory_id)
+            if memory is None:
+                raise MemoryNotFound(
+                    f"No short-term memory of {self.conversation_id} has the id `{memory_id}`; "
+                    "a search gives the ids of the memories that it finds."
+                )
+            if memory.pinned == pinned:
+                return (), PinSet(memory)
+            change = Pinned(memory_id) if pinned else Unpinned(memory_id)
+            return [change], PinSet(replace(memory, pinned=pinned))
+
+        return await self._services.commit(self.conversation_id, decide, by=by)
+
+    async def outdated(self) -> int:
+        """How many memories have words that were found with other settings."""
+        state = await self._services.store.read(self.conversation_id)
+        return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
+
+    async def reindex(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
+        """Give every memory the words that the present settings find in it; scores, pins and texts stay."""
+        memories = list((await self._services.store.read(self.conversation_id)).short_term.values())
+        found: list[tuple[ShortTermMemory, ShortTermMemory]] = []
+        for start in range(0, len(memories), AT_ONCE):
+            # Without the lock: others write meanwhile.
+            some = memories[start : start + AT_ONCE]
+            reworded = await asyncio.to_thread(list, map(self._wording.of_text, some))
+            found += (pair for pair in zip(some, reworded, strict=True) if pair[0] != pair[1])
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Reindexed]:
+            changes = tuple(edit for before, after in found if (edit := _edit(state, before, after)) is not None)
+            return changes, Reindexed(changes, len(state.short_term))
+
+        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run or not found)
+
+    async def statistics(self) -> Statistics:
+        """Figures of what is stored."""
+        damaged = await self._services.store.damaged(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id)
+        memories = state.short_term.values()
+        scores = [memory.score for memory in memories]
+        times = [memory.time_ms for memory in memories]
+        return Statistics(
+            total=len(scores),
+            average_score=sum(scores) / len(scores) if scores else None,
+            highest_score=max(scores, default=None),
+            lowest_score=min(scores, default=None),
+            oldest_ms=min(times, default=None),
+            newest_ms=max(times, default=None),
+            last_cleanup_ms=state.last_cleanup_ms,
+            by_conversation=dict(Counter(memory.conversation_id for memory in memories).most_common()),
+            damaged=damaged,
+        )
+
+    async def memories(self) -> tuple[ShortTermMemory, ...]:
+        """All of them, oldest first."""
+        state = await self._services.store.read(self.conversation_id)
+        return tuple(sorted(state.short_term.values(), key=lambda memory: (memory.time_ms, memory.id)))
+
+
+def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMemory) -> Edited | None:
+    """The change to the memory as it is now; None if it is gone or its text was changed."""
+    now = state.short_term.get(before.id)
+    if now is None or (now.text, now.messages, now.time_ms) != (before.text, before.messages, before.time_ms):
+        return None
+    edited = replace(now, words=after.words, weights=after.weights, indexed_with=after.indexed_with)
+    return Edited(edited, now) if edited != now else None
+
+
+def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_ms: int) -> ShortTermMemory | None:
+    """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
+    none."""
+    for known in islice(reversed(state.short_term.values()), _LATELY):
+        if (
+            abs(known.time_ms - memory.time_ms) < within_ms
+            and known.conversation_id == memory.conversation_id
+            and len(known.messages) == len(memory.messages)
+            # Names may be missing: a tool gets names that a transcript does not have.
+            and all(
+                one.role == other.role
+                and (one.name == other.name or None in (one.name, other.name))
+                and one.content.strip() == other.content.strip()
+                for one, other in zip(known.messages, memory.messages, strict=True)
+            )
+        ):
+            return known
+    return None

@@ -1,0 +1,87 @@
+"""The sandbox as the `TriggerRunner` of the managers: its errors become errors of this package."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from memory_server.kernel.errors import TriggersUnavailable
+from memory_server.kernel.meter import Meter
+from memory_server.kernel.text import Finding
+from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
+
+if TYPE_CHECKING:
+    from sandbox import TriggerRecord
+
+
+class SandboxRunner:
+    """Runs triggers and expressions in `sandbox`, which the caller opens and closes. See `ports.TriggerRunner`.
+
+    `meter` counts verdicts by kind. A search waits for its turn of `turns`.
+    """
+
+    def __init__(
+        self,
+        sandbox: TriggerSandbox,
+        meter: Meter | None = None,
+        turns: AbstractAsyncContextManager[None] | None = None,
+    ) -> None:
+        self._sandbox = sandbox
+        self._meter = meter or Meter()
+        self._turns = turns or contextlib.nullcontext()
+
+    async def evaluate(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> tuple[Verdict, ...]:
+        with _translated():
+            async with self._turns:
+                verdicts = await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
+        self._meter.count("triggers", "searches")
+        for verdict in verdicts:
+            kind = verdict.kind if isinstance(verdict, Failed) else type(verdict).__name__.lower()
+            self._meter.count("triggers", kind)
+        return verdicts
+
+    async def check(
+        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> CheckReport:
+        with _translated():
+            async with self._turns:
+                return await self._sandbox.check(source, context, now=now, seed=seed)
+
+    def record_of(self, source: str) -> TriggerRecord:
+        return self._sandbox.record_of(source)
+
+    async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
+        with _translated():
+            async with self._turns:
+                return await self._sandbox.match_texts(pattern, texts)
+
+
+async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
+    """Whether triggers run, and each layer that is missing, as `trigger-sandbox doctor` shows it."""
+    try:
+        layers = await sandbox.layers()
+    except SandboxError as error:
+        return [Finding("error", "triggers", f"they cannot run here: {error}")]
+    if missing := [one for one in layers if not one.holds]:
+        return [Finding("warning", "triggers", f"they run, but without {one.name}: {one.detail}") for one in missing]
+    walls = [one.name for one in layers if not one.name.startswith("no ")]
+    attempts = len(layers) - len(walls)
+    return [
+        Finding("ok", "triggers", f"they run behind {', '.join(walls)}; {attempts} attempts to get out were refused")
+    ]
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except PatternError:
+        # The caller's mistake: the manager that has the expression says what was not done because of it.
+        raise
+    except SandboxError as error:
+        raise TriggersUnavailable(f"Triggers cannot run now: {str(error).rstrip('.')}.") from error

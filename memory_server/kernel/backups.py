@@ -1,0 +1,109 @@
+"""Backups: their facts, their names, and where they are kept."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from memory_server.kernel.errors import InvalidInput, StorageError
+
+Mode = Literal["merge", "overwrite"]
+"""`merge` adds and replaces older ones; `overwrite` makes the conversation exactly what is brought."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    """How many memories were added, replaced, removed, there already, or kept because the stored one is newer."""
+
+    added: int = 0
+    replaced: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    kept_newer: int = 0
+
+
+MAX_NAME_BYTES = 120
+"""UTF-8 bytes of a backup's name: file systems take 255 for a file, with our ending and room to spare."""
+
+
+_NAME = re.compile(r"\w(?:[\w.-]*\w)?")
+
+
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+"""Device names that Windows does not let a file have, whatever follows their first dot."""
+
+
+class BackupNotFound(InvalidInput):
+    """There is no backup of that name."""
+
+
+class BackupBroken(StorageError):
+    """A backup is damaged, cut off or of a newer format; nothing of it was used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """The facts of one backup. `problem`: why it cannot be used, None where its first line can be read."""
+
+    name: str
+    created_ms: int
+    size_bytes: int
+    conversations: int = 0
+    short_term: int = 0
+    long_term: int = 0
+    problem: str | None = None
+
+
+def backup_name(text: str) -> str:
+    """`text` as the name of a backup, in NFC; never a path. Raises InvalidInput: it holds more than letters, digits,
+    `_`, `-` and single dots between them, or is too long."""
+    name = unicodedata.normalize("NFC", text)
+    if not _NAME.fullmatch(name) or ".." in name or _RESERVED.fullmatch(name):
+        raise InvalidInput(
+            f"`{text}` cannot be the name of a backup; use letters, digits, `_`, `-` and dots between them, such as "
+            "`before-move`, and not a path."
+        )
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise InvalidInput(f"The name of the backup is too long; use at most {MAX_NAME_BYTES} bytes.")
+    return name
+
+
+class BackupWriter(Protocol):
+    """A backup that is being written; nobody sees it before `finish`. Blocking; may raise `StorageError`."""
+
+    def add(self, contents: Any) -> None:
+        """Add a conversation."""
+
+    def finish(self) -> Backup:
+        """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
+
+    def beside(self) -> Path:
+        """A path beside it that is free, for a copy of the knowledge."""
+
+    def discard(self) -> None:
+        """Remove what was written; does nothing after `finish`."""
+
+
+class BackupStore(Protocol):
+    """Where backups are kept, each under its name. Blocking; every method may raise `StorageError`."""
+
+    def begin(self, name: str, created_ms: int) -> BackupWriter:
+        """Begin the backup called `name`. Raises InvalidInput: a backup has that name already."""
+
+    def open(self, name: str) -> AbstractContextManager[tuple[Backup, Iterator[Any]]]:
+        """The facts of a backup and its conversations. The whole backup is checked first. Raises BackupNotFound;
+        BackupBroken: it is damaged, cut off or of a newer format."""
+
+    def knowledge_of(self, name: str) -> Path:
+        """Where the knowledge of that backup is, or would be."""
+
+    def listed(self) -> list[Backup]:
+        """All backups, newest first; one that cannot be read has a `problem`."""
+
+    def delete(self, name: str) -> None:
+        """Delete a backup. Raises BackupNotFound: no backup has that name."""

@@ -1,0 +1,149 @@
+"""What every engine can do with the past of what it keeps. Conversations and knowledge implement `Lifecycle`; undo,
+history, clean-up, upkeep, doctor and backups loop over the engines. tests/test_lifecycle_contract.py holds for each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import Finding
+
+if TYPE_CHECKING:
+    from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+
+HISTORY_PAGE = 50
+"""Changes on a page of the history: what fits on a screen or two."""
+
+
+Kept = Literal["conversations", "knowledge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a change did to one memory or entry. `what`: such as `forgotten`. `text`: its beginning, or its score before
+    and after."""
+
+    what: str
+    id: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastChange:
+    """A change in the history. `place`: a conversation, or a family with its owner, such as `refs/short-term`. `at_ms`:
+    milliseconds since 1970. `by`: the tool or command that made it, or `hand`."""
+
+    id: str
+    place: str
+    at_ms: int
+    by: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A change was taken back by the change `id`, which did `steps`."""
+
+    id: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What a clean-up takes out of use. `time_ms`: of the memory, in milliseconds since 1970."""
+
+    id: str
+    time_ms: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a clean-up took out of a place, or would. `due` of the `remaining` are for later runs. `problem`: why the
+    place was passed over."""
+
+    place: str
+    left: tuple[Leaving, ...] = ()
+    remaining: int = 0
+    due: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore changed in a place of an engine, or would. `left_out`: what is too large to be stored, and why.
+    `change_id` None: nothing was changed, or by several changes."""
+
+    keeps: Kept
+    place: str
+    counts: MergeCounts
+    left_out: tuple[str, ...] = ()
+    change_id: str | None = None
+
+
+class Copied(NamedTuple):
+    """What went into a backup. `entries`: of knowledge. `left_out`: a sentence for each place that cannot be read."""
+
+    entries: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+Examine = Callable[[], Awaitable[Sequence[Finding]]]
+
+
+class Lifecycle(Protocol):
+    """An engine. Every method may raise `StorageError`; then what it was about is unchanged."""
+
+    @property
+    def keeps(self) -> Kept: ...
+
+    def made(self, change: str) -> bool:
+        """Whether a change id has this engine's form."""
+
+    async def places(self) -> list[str]:
+        """Where something is or was stored, sorted."""
+
+    async def history(
+        self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
+    ) -> list[PastChange]:
+        """At most `limit` changes of a place, or of all, newest first, before the change `before`. Raises InvalidInput:
+        `before` is not a change of these places."""
+
+    async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
+        """Take back a change of a place, or of any; later changes of other entries stay. Raises InvalidInput: there is
+        no such change, it is too old, or what it changed was changed since; nothing was changed."""
+
+    def clean_up(
+        self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
+    ) -> AsyncIterator[Cleaned]:
+        """Move what is due into the archive, place by place, or with `dry_run` say what that would be."""
+
+    async def keep_up(self, seen_from_ms: int) -> int:
+        """The daily upkeep: clean up, and delete for good what is kept no longer, as seen from `seen_from_ms`; how much
+        was cleaned up. What fails is logged and passed over."""
+
+    async def examinations(self) -> list[Examine]:
+        """Calls that each give the findings about a part of what is stored. They change nothing."""
+
+    async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
+        """Add what is stored to a backup, calling `advance` after each place. `only`: one conversation."""
+
+    def restore(
+        self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
+    ) -> AsyncIterator[Restored]:
+        """Bring back what a backup holds of this engine, place by place, or with `dry_run` say what that would change.
+        The backup is checked before anything changes."""
+
+
+E = TypeVar("E", bound=Lifecycle)
+
+
+def engine_of(engines: Sequence[E], change: str) -> E:
+    """The engine that made a change. Raises InvalidInput: no engine makes such ids."""
+    for engine in engines:
+        if engine.made(change):
+            return engine
+    raise InvalidInput(f"`{change}` is not a change id; give a changeId that a tool or `memory-server history` shows.")

@@ -1,0 +1,108 @@
+"""Messages, which conversations and knowledge are given. Those from outside pass through `storable`, which makes them
+valid. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and of JavaScript's
+`Date`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal, cast, get_args
+
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.nesting import DEEPEST, deeper
+
+Role = Literal["user", "assistant", "system"]
+
+
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+MAX_CONTENT_CHARS = 100_000
+"""Characters of one message: a short novel; its segmentation takes 15 ms."""
+
+
+MAX_MESSAGES = 500
+"""Messages of one memory and of one call. Triggers look at the last few; a context of 500 is copied for each."""
+
+
+MAX_NAME_CHARS = 200
+"""Characters of a long-term memory's name: it is a title, the prompt is the text."""
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""Milliseconds since 1970 of the first and the last moment that dates can show: the years 1 to 9999."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line of a conversation. `time_ms` is None where the client gave no timestamp."""
+
+    role: Role
+    content: str
+    time_ms: int | None = None
+    name: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One context of a model in which messages are said, such as a window of Claude Code or one run of a server.
+    Messages of the session from `context_since_ms` on (milliseconds since 1970) are still in its context. None:
+    unknown, as for a server that runs for weeks."""
+
+    id: str
+    context_since_ms: int | None = None
+
+
+def context_text(messages: Iterable[Message]) -> str:
+    """The text of a memory: one `name-or-role: content` line per message."""
+    return "\n".join(f"{message.name or message.role}: {message.content}" for message in messages)
+
+
+_ROLE_LINE = re.compile(rf"({'|'.join(ROLES)}): ?(.*)", re.DOTALL)
+
+
+def said_in(text: str) -> tuple[Message, ...]:
+    """The messages of a text of `role: content` lines; any other text is one message of the user."""
+    said: list[Message] = []
+    for line in text[:MAX_CONTENT_CHARS].split("\n"):
+        if found := _ROLE_LINE.fullmatch(line):
+            said.append(Message(cast(Role, found[1]), found[2]))
+        elif said:
+            said[-1] = replace(said[-1], content=f"{said[-1].content}\n{line}")
+        else:
+            return (Message("user", text[:MAX_CONTENT_CHARS]),)
+    return tuple(said)
+
+
+def storable(message: Message) -> Message:
+    """`message` as it will be read back: without lone surrogates. Raises InvalidInput: its role is not one of the
+    three, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
+    to 9999, which dates can show, or its other fields are too deep."""
+    if message.role not in ROLES:
+        raise InvalidInput(f"The role `{message.role}` is unknown; use user, assistant or system.")
+    if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
+        raise InvalidInput(
+            f"The content of a message must be text of at most {MAX_CONTENT_CHARS:,} characters; split it."
+        )
+    time_ms = message.time_ms
+    if time_ms is not None and not (isinstance(time_ms, int) and FIRST_MS <= time_ms <= LAST_MS):
+        raise InvalidInput(f"The timestamp {time_ms} is not a time; give milliseconds since 1970 or leave it out.")
+    if message.extra and deeper(dict(message.extra)):
+        raise InvalidInput(f"The unknown fields of a message may be nested {DEEPEST} levels deep; remove levels.")
+    name = None if message.name is None else without_surrogates(message.name)
+    return replace(message, content=without_surrogates(message.content), name=name)
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with lone surrogates, which UTF-8 cannot carry, replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

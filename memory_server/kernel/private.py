@@ -1,0 +1,72 @@
+"""What must not be stored: `<private>…</private>` in messages, and anything during a pause. Pure.
+
+In doubt, text is private: an opening tag without an end hides all text after it, and a closing tag without a beginning,
+as in a message that was cut, hides all text before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from memory_server.kernel.messages import Message
+from memory_server.kernel.times import local
+
+_TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
+
+
+def without_private(text: str) -> str:
+    """`text` without its private parts; a text without such tags is returned unchanged. Linear in the length."""
+    kept: list[str] = []
+    open_tags = place = 0
+    for tag in _TAG.finditer(text):
+        if not tag[1]:
+            if not open_tags:
+                kept.append(text[place : tag.start()])
+            open_tags += 1
+            continue
+        if open_tags:
+            open_tags -= 1
+        else:
+            kept.clear()
+        place = tag.end()
+    if not open_tags:
+        if not place:
+            return text
+        kept.append(text[place:])
+    return "".join(kept).strip()
+
+
+def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages as they may be stored: without private parts, without messages that were wholly private, and without
+    the answers to a user's message that was wholly private, because they speak of it."""
+    kept: list[Message] = []
+    answers_private = answered = False
+    for message in messages:
+        content = without_private(message.content) if isinstance(message.content, str) else message.content
+        all_private = content is not message.content and not content
+        if message.role == "user":
+            # An answer to two messages speaks of both.
+            answers_private, answered = all_private or (answers_private and not answered), False
+        elif message.role == "assistant":
+            answered = True
+        if all_private or (answers_private and message.role == "assistant"):
+            continue
+        kept.append(message if content is message.content else replace(message, content=content))
+    return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """While it lasts, nothing is stored and hooks do not recall. It ends at `until_ms` (milliseconds since 1970); None:
+    it lasts until somebody ends it."""
+
+    until_ms: int | None = None
+
+    def text(self, zone: tzinfo | None) -> str:
+        """How long it lasts and what ends it, as text for people in `zone` (None: the system's)."""
+        if self.until_ms is None:
+            return "paused until `memory-server resume`"
+        return f"paused until {local(self.until_ms, zone):%Y-%m-%d %H:%M}, or until `memory-server resume`"

@@ -1,0 +1,45 @@
+"""Times as text. Inside, a time is an `int` of milliseconds since 1970-01-01 UTC (model.py)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def iso(time_ms: int) -> str:
+    """Milliseconds since 1970 as JavaScript's `toISOString` writes them: `2026-06-20T04:00:00.000Z`."""
+    return moment_of(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_or_none(time_ms: int | None) -> str | None:
+    """The same, and None for a time that is not known."""
+    return None if time_ms is None else iso(time_ms)
+
+
+def moment_of(time_ms: int) -> datetime:
+    """The same instant as an aware datetime in UTC."""
+    return EPOCH + time_ms * _MILLISECOND
+
+
+def local(time_ms: int, zone: tzinfo | None) -> datetime:
+    """The same instant on a clock in `zone` (None: the system's); in UTC at the ends of the calendar, where other zones
+    have no date."""
+    moment = moment_of(time_ms)
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        return moment
+
+
+def milliseconds(moment: datetime) -> int:
+    """Milliseconds since 1970 of a datetime; one without a zone is taken for UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - EPOCH) // _MILLISECOND
+
+
+MINUTE_MS = 60_000
+
+
+DAY_MS = 86_400_000

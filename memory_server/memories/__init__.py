@@ -1,0 +1,1 @@
+"""What joins conversations and knowledge: what a call may use, turns, and backups."""

@@ -1,0 +1,90 @@
+"""Backups of conversations: made while others write, and restored as ordinary changes.
+
+Each conversation is copied at one moment, one conversation after the other. A restore goes through the store, so it is
+in the journal, and what it replaces or removes stays in the history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memory_server.conversations.model import conversation_id_of
+from memory_server.kernel import times
+from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.lifecycle import Lifecycle, Restored
+
+
+@dataclass(frozen=True, slots=True)
+class BackupMade:
+    """A backup was made. `left_out`: a sentence for each conversation that could not be read."""
+
+    backup: Backup
+    left_out: tuple[str, ...]
+    entries: int = 0
+    """Notes and other entries of knowledge."""
+
+
+class Backups:
+    """Makes backups of what `engines` keep, and keeps them on `shelf`. `clock` gives milliseconds since 1970."""
+
+    def __init__(self, engines: Sequence[Lifecycle], clock: Callable[[], int], shelf: BackupStore) -> None:
+        self._engines, self._clock, self._shelf = engines, clock, shelf
+
+    async def make(
+        self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
+    ) -> BackupMade:
+        """Back up everything, or `only` one conversation, and call `advance` after each place. Without a name, its name
+        is the time: `20260503-120000`. Raises InvalidInput: the name cannot be used or is taken, or there is nothing to
+        back up; StorageError: it could not be written; no part of it was kept."""
+        now_ms, wanted = self._clock(), None if only is None else conversation_id_of(only)
+        chosen = await asyncio.to_thread(self._free_name, now_ms) if name is None else backup_name(name)
+        places = [place for engine in self._engines for place in await engine.places()]
+        if wanted not in places if wanted is not None else not places:
+            where = "" if only is None else f" in the conversation {only}"
+            raise InvalidInput(f"There is nothing to back up: nothing is stored{where} yet.")
+        writer = await asyncio.to_thread(self._shelf.begin, chosen, now_ms)
+        try:
+            copied = [await engine.copy_to(writer, wanted, advance) for engine in self._engines]
+            left_out = tuple(reason for each in copied for reason in each.left_out)
+            entries = sum(each.entries for each in copied)
+            return BackupMade(await asyncio.to_thread(writer.finish), left_out, entries)
+        finally:
+            await asyncio.to_thread(writer.discard)
+
+    async def restore(
+        self,
+        name: str,
+        mode: Mode = "merge",
+        *,
+        dry_run: bool = False,
+        only: str | None = None,
+        by: str = "restore",
+        advance: Callable[[], None] = lambda: None,
+    ) -> list[Restored]:
+        """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each place; with
+        `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
+        before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
+        `only`; StorageError: one could not be written; the message says how many were restored before it."""
+        done: list[Restored] = []
+        for engine in self._engines:
+            async for restored in engine.restore(self._shelf, name, mode, dry_run=dry_run, only=only, by=by):
+                done.append(restored)
+                advance()
+        return done
+
+    async def listed(self) -> list[Backup]:
+        """All backups, newest first."""
+        return await asyncio.to_thread(self._shelf.listed)
+
+    async def delete(self, name: str) -> None:
+        """Delete the backup called `name`. Raises BackupNotFound."""
+        await asyncio.to_thread(self._shelf.delete, name)
+
+    def _free_name(self, now_ms: int) -> str:
+        name = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
+        taken = {backup.name for backup in self._shelf.listed()}
+        others = (f"{name}-{number}" for number in range(2, len(taken) + 3))
+        return next(free for free in (name, *others) if free not in taken)

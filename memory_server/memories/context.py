@@ -1,0 +1,104 @@
+"""The conversations of a store, and everything that a call may use, as one value made for each request: a server can
+give each caller its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
+from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.services import Services
+from memory_server.knowledge.callers import STDIO, Wire
+
+if TYPE_CHECKING:
+    from memory_server.kernel.backups import BackupStore
+    from memory_server.kernel.lifecycle import Lifecycle
+    from memory_server.kernel.text import Finding
+    from memory_server.knowledge.service import Knowledge
+    from memory_server.memories.backups import Backups
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Context:
+    """`conversations` and the `services` that they share. `shelf` opens the place of their backups, `examine` gives the
+    findings about the place of the memories, `examinations` blocking calls for those about each conversation, and
+    `family` the knowledge; of its toolsets `unasked_from` at most
+    `unasked_chars` characters come to each turn. `caller` names the caller; None if there is only one. `wire`: how the
+    call came. `hidden`: the folder of the memories, whose place is not for the callers."""
+
+    conversations: Conversations
+    services: Services
+    shelf: Callable[[], BackupStore]
+    examine: Callable[[], Awaitable[Sequence[Finding]]]
+    examinations: Callable[[], Sequence[Callable[[], list[Finding]]]]
+    family: Callable[[], Knowledge]
+    caller: str | None = None
+    unasked_chars: int = 0
+    unasked_from: frozenset[str] = frozenset()
+    wire: Wire = STDIO
+    hidden: Path | None = None
+
+    def told(self, text: str) -> str:
+        """A sentence of the server as the callers see it: without the place of the memories, if it is hidden."""
+        if self.hidden is None:
+            return text
+        return text.replace(f"{self.hidden}{os.sep}", "").replace(str(self.hidden), "the data folder")
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Notes and other knowledge."""
+        return self.family()
+
+    @cached_property
+    def engines(self) -> tuple[Lifecycle, ...]:
+        """What keeps memories: conversations, and knowledge."""
+        from memory_server.conversations.lifecycle import ConversationLifecycle
+
+        return ConversationLifecycle(self.conversations, self.services, self.examinations), self.knowledge.lifecycle
+
+    @cached_property
+    def backups(self) -> Backups:
+        """The backups of all that is kept."""
+        from memory_server.memories.backups import Backups
+
+        return Backups(self.engines, self.services.clock, self.shelf())
+
+    def language(self, texts: Sequence[str]) -> Language:
+        """The readers' language, or that of `texts` where it is not set."""
+        return self.services.language or language_of(texts)
+
+    def lines(
+        self,
+        recall: Recall | None = None,
+        long_term: Sequence[LongTermMemory] = (),
+        memories: Sequence[ShortTermMemory] = (),
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_chars: int | None = None,
+        given: set[str] | None = None,
+    ) -> str:
+        """What came to mind, and `memories` that no search brought, as lines for a prompt, in the zone and language of
+        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` as for
+        `prompt_lines`."""
+        return prompt_lines(
+            recall,
+            long_term,
+            memories,
+            now_ms=self.services.clock(),
+            zone=self.services.zone,
+            language=self.services.language,
+            wording=self.services.parameters.wording,
+            max_bytes=max_bytes,
+            max_chars=max_chars,
+            given=given,
+        )

@@ -1,0 +1,160 @@
+"""One call before each turn of a chat and one after it: what comes to mind, and what is remembered.
+
+The hook, the commands for companions, and the toolset `turn` share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.conversations.recall.selection import Activation
+from memory_server.conversations.search import Found
+from memory_server.kernel.errors import StorageError, TriggersUnavailable
+from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
+from memory_server.kernel.text import counted, unreadable
+from memory_server.memories.context import Context
+
+log = logging.getLogger(__name__)
+MAX_CHARS = 1_200
+"""Characters of a recalled block by default: a model pays for them in every turn."""
+BEGINNING_CHARS = 800
+"""Characters of the text for a new session at most: it did not ask for it."""
+MOST_PINNED = 8
+"""Pinned memories that a new session is shown, the newest: more would leave too little room for each."""
+LAST_EXCHANGES = 2
+"""Exchanges that it is shown from the last session."""
+_HEADINGS: dict[Language, tuple[str, str]] = {
+    "zh": ("置顶的记忆：", "上次说到："),
+    "en": ("Pinned:", "Where you left off:"),
+}
+"""The headings of the pinned memories and of the last exchanges."""
+_STEPS_TO_START = 10
+"""Turns of the event loop that starting a worker process takes, if one is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """Both searches. `trouble` says why triggers could not run, which conversations could not be read, or how many
+    triggers had no time."""
+
+    found: Found
+    activation: Activation
+    trouble: str | None
+
+
+async def recollect(
+    conversation: Conversation,
+    messages: Sequence[Message],
+    *,
+    participants: Mapping[str, Any] | None = None,
+    session: Session | None = None,
+    reinforce: bool = True,
+    by: str = "api",
+) -> Recollection:
+    """What the messages bring to mind in `session`, of both kinds of memory. It is reinforced, unless the caller
+    does not want it. Raises InvalidInput: there is no message."""
+
+    async def fired() -> tuple[Activation, str | None]:
+        try:
+            return await conversation.long_term.search(messages, participants=participants), None
+        except TriggersUnavailable as error:
+            return Activation((), (), (), 0), str(error)
+
+    triggers = asyncio.create_task(fired())
+    try:
+        shelved, _ = await conversation.long_term.shelved()
+        # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
+        # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
+        for _ in range(_STEPS_TO_START if shelved else 0):
+            await asyncio.sleep(0)
+        # Participants are texts, or objects with the field `name`.
+        named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
+        names = [name for name in named if isinstance(name, str)]
+        found = await conversation.short_term.search(messages, session=session, names=names, reinforce=reinforce, by=by)
+        activation, trouble = await triggers
+    finally:
+        triggers.cancel()
+    unread = {**found.unread, **activation.unread}
+    late = sum(failure.kind == "not_evaluated" for _, failure in activation.failed)
+    if trouble is None and unread:
+        trouble = unreadable(unread)
+    elif trouble is None and late:
+        count = counted(late, "trigger")
+        trouble = f"{count} did not run, because the time was over; search_long_term_memories names those."
+    return Recollection(found, activation, trouble)
+
+
+def recalled_block(
+    context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS, given: set[str] | None = None
+) -> str:
+    """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came. `given`
+    are the keys of lines that the reader was given before and still sees; those of new lines are added."""
+    activated = [item.memory for item in recollection.activation.activated]
+    room = max(0, max_chars - FRAME_CHARS)
+    text = context.lines(recollection.found.recall, activated, max_chars=room, given=given)
+    return marked(text) if text else ""
+
+
+async def noted_block(context: Context, messages: Sequence[Message]) -> str:
+    """The notes and entries of layers that the last message brings to mind, marked as recalled; empty if none does, or
+    none may come unasked."""
+    if not context.unasked_chars or not messages:
+        return ""
+    said = as_said(messages[-1:])
+    text = "\n".join(message.content for message in said)
+    try:
+        room = max(0, context.unasked_chars - FRAME_CHARS)
+        lines = await context.knowledge.unasked(text, room, context.unasked_from)
+    except StorageError as error:
+        log.warning("notes could not be recalled: %s", error)
+        return ""
+    return marked(lines) if lines else ""
+
+
+async def beginning_block(
+    context: Context,
+    conversation: Conversation,
+    *,
+    session: Session | None,
+    with_last: bool,
+    max_chars: int = MAX_CHARS,
+    given: set[str] | None = None,
+) -> str:
+    """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
+    another session of this conversation. Empty if there are none. `given` as for `recalled_block`."""
+    pinned, last = left_off(
+        await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
+    )
+    language = context.language([memory.text for memory in (*pinned, *last)])
+    parts = [part for part in zip(_HEADINGS[language], (pinned, last), strict=True) if part[1]]
+    room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
+    texts = (
+        (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2), given=given))
+        for heading, memories in parts
+    )
+    text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
+    return marked(text) if text else ""
+
+
+def left_off(
+    memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
+) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
+    """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
+    ones and the last exchanges, both oldest first, without duplicates. `with_last` is False if the session continues
+    after a compaction: then it has its own summary."""
+    own = None if session is None else session.id
+    known = sorted(
+        (memory for memory in memories if memory.conversation_id == conversation_id),
+        key=lambda memory: (memory.time_ms, memory.id),
+    )
+    pinned = [memory for memory in known if memory.pinned]
+    others = [memory for memory in known if not memory.pinned and (memory.session is None or memory.session != own)]
+    return pinned[-MOST_PINNED:], others[-LAST_EXCHANGES:] if with_last else []
