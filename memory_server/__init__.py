@@ -40,7 +40,8 @@ __all__ = [
 ]
 
 _MODULES = {"App": "app", "open_memory": "app", "Settings": "config"}
-_MODULES |= dict.fromkeys(("LongTermMemory", "Message", "Session", "ShortTermMemory"), "core.model")
+_MODULES |= dict.fromkeys(("LongTermMemory", "ShortTermMemory"), "conversations.model")
+_MODULES |= dict.fromkeys(("Message", "Session"), "kernel.messages")
 
 
 def __getattr__(name: str) -> object:
@@ -53,4 +54,4 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'memory_server' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"memory_server.{_MODULES.get(name, 'core.errors')}"), name)
+    return getattr(import_module(f"memory_server.{_MODULES.get(name, 'kernel.errors')}"), name)
