@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_server.conversations.changes import Change, TriggerRemoved, TriggerSet
 from memory_server.conversations.model import ConversationState, LongTermMemory
-from memory_server.conversations.recall.selection import Activation, Shelved, activate
+from memory_server.conversations.recall.activation import Activation, Shelved, activate
 from memory_server.conversations.services import Done, Services, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError, TriggerRejected
 from memory_server.kernel.messages import Message, context_text, without_surrogates

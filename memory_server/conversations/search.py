@@ -120,7 +120,7 @@ class ShortTermSearch:
         shares rare words with them that the messages did not have. A hook calls this after the answer. `became`
         is the id of the memory that holds the answer, if it was stored already. Raises InvalidInput: there is no
         message."""
-        from memory_server.conversations.recall.selection import used, words_said
+        from memory_server.conversations.recall.credit import used, words_said
 
         query = await self.query_of(recent)
         found = await self._searched(query, None, session)

@@ -15,7 +15,7 @@ from itertools import islice
 
 from memory_server.conversations.changes import Added, Change, CleanedUp, Edited, Forgotten, Pinned, Unpinned
 from memory_server.conversations.model import ConversationState, ShortTermMemory
-from memory_server.conversations.recall.selection import plan_cleanup
+from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep

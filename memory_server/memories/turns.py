@@ -13,8 +13,8 @@ from typing import Any
 
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.conversations.recall.selection import Activation
 from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from memory_server.conversations.model import MAX_PROMPT_CHARS
-from memory_server.conversations.recall.selection import Activation
+from memory_server.conversations.recall.activation import Activation
 from memory_server.kernel.recalled_block import harmless, one_line
 from memory_server.kernel.text import beginning, counted, unreadable
 from memory_server.kernel.times import iso

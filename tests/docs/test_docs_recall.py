@@ -18,7 +18,8 @@ from memory_server.conversations.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.conversations.recall.relevance import decay
-from memory_server.conversations.recall.selection import flashback_weight, plan_cleanup
+from memory_server.conversations.recall.retention import plan_cleanup
+from memory_server.conversations.recall.selection import flashback_weight
 from memory_server.kernel.times import DAY_MS
 from nlp import ROLE_WEIGHTS
 

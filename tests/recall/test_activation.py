@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from sample_memories import trigger
 
-from memory_server.conversations.recall.selection import Activation, Shelved, activate
+from memory_server.conversations.recall.activation import Activation, Shelved, activate
 from sandbox import Failed, Fired, Quiet, Verdict
 
 FIRED, QUIET = Fired(10), Quiet(10)

@@ -13,7 +13,7 @@ from sample_memories import DAY, NOW, memory
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import NODE_RETENTION, Parameters, RetentionParameters
 from memory_server.conversations.recall.relevance import age_of
-from memory_server.conversations.recall.selection import plan_cleanup, worth
+from memory_server.conversations.recall.retention import plan_cleanup, worth
 
 STRICT = Parameters(retention=RetentionParameters(always_kept=0))
 NODE = Parameters(retention=NODE_RETENTION)

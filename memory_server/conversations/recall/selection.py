@@ -3,39 +3,32 @@
 `indexed_selection.py` gives the same result, and a test compares both. It needs numpy and an index, which cost 0.1 s
 and more before the first answer; this one costs 5 ms for 1,000 memories, each time.
 
-Below it: what is held back from a session, what an answer used, which long-term memories come, and what the clean-up
-forgets.
+Below it: what is held back from a session.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from heapq import nsmallest
 from itertools import pairwise
 from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
-from memory_server.conversations.changes import ForgetReason, Forgotten, Reinforced
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.parameters import Parameters, RecallParameters
+from memory_server.conversations.changes import Reinforced
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
-from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, decay, match_needed, receipts
+from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, match_needed, receipts
 from memory_server.conversations.recall.words import Query, Wording
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
-from memory_server.kernel.messages import NOTHING, Message, Session
-from nlp.stems import says_little
-from sandbox import Failed, Fired, Verdict
+from memory_server.kernel.messages import NOTHING, Session
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.index import Columns, Integers, Mask
 
 Hold = Literal["in_context", "too_young"]
-RARE_SHARE, RARE_LEAST = 0.01, 2
-"""A word is rare if at most this share of the memories hold it, or at most this many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,62 +298,7 @@ def holds_on(
 # hold the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
 
 
-def words_said(messages: Sequence[Message], wording: Wording, now_ms: int) -> frozenset[str]:
-    return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
-
-
-def used(
-    recall: Recall, memories: Iterable[ShortTermMemory], *, asked: frozenset[str], answered: frozenset[str]
-) -> Recall:
-    """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
-    `answered` are the words of the question and of the answer."""
-    new = answered - asked
-    holders: Counter[str] = Counter()
-    count = 0
-    for memory in memories:
-        count += 1
-        if not new.isdisjoint(memory.words):
-            holders.update(new.intersection(memory.words))
-    rare = {word for word, held in holders.items() if held <= max(RARE_LEAST, RARE_SHARE * count)}
-
-    def kept(tier: Sequence[Recalled]) -> tuple[Recalled, ...]:
-        return tuple(recalled for recalled in tier if not rare.isdisjoint(recalled.memory.words))
-
-    return replace(recall, top=kept(recall.top), next=kept(recall.next), flashback=())
-
-
 # --- which long-term memories come, given the verdict on each trigger (docs/reference/trigger-api.md) ---------
-
-
-@dataclass(frozen=True, slots=True)
-class Shelved:
-    """A long-term memory and the conversation it is kept in."""
-
-    conversation_id: str
-    memory: LongTermMemory
-
-
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """The answer of one search: what fired, what came by chance, what failed and how. `unread` are conversations whose
-    triggers could not be read, with the file."""
-
-    activated: tuple[Shelved, ...]
-    random: tuple[Shelved, ...]
-    failed: tuple[tuple[Shelved, Failed], ...]
-    searched: int
-    unread: Mapping[str, object] = field(default_factory=dict)
-
-
-def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:
-    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
-    judged = list(zip(shelved, verdicts, strict=True))
-    activated = tuple(item for item, verdict in judged if isinstance(verdict, Fired))
-    # A failing trigger is `false` for recall, so its memory may still come by chance.
-    quiet = [item for item, verdict in judged if not isinstance(verdict, Fired)]
-    failed = tuple((item, verdict) for item, verdict in judged if isinstance(verdict, Failed))
-    drawn = rng.sample(quiet, min(random_count, len(quiet)))
-    return Activation(activated, tuple(drawn), failed, len(shelved))
 
 
 # --- what the clean-up forgets: decided before anything is removed, so that it can be shown first
@@ -370,42 +308,3 @@ def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Ra
 
 FADING = 15.0
 """Points that an infinitely old memory has lost (the Node original)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CleanupPlan:
-    """The memories to forget, in this order, each with its reason; `due` more are for later runs."""
-
-    forgotten: tuple[Forgotten, ...] = ()
-    due: int = 0
-
-
-def plan_cleanup(
-    memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
-) -> CleanupPlan:
-    """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
-    too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
-    that does not matter), then those worth least, then the oldest."""
-    keep = parameters.retention
-    excess = len(memories) - keep.always_kept
-    if excess <= 0:
-        return CleanupPlan()
-    failing: list[tuple[tuple[bool, float, int, str], ForgetReason, ShortTermMemory]] = []
-    for memory in memories:
-        if memory.pinned:
-            continue
-        left = worth(memory, now_ms, parameters.recall)
-        too_old = now_ms - memory.time_ms > keep.max_age_ms
-        if too_old or left < keep.min_relevance:
-            place = keep.recalled_last and memory.score > 0, left, memory.time_ms, memory.id
-            failing.append((place, "too_old" if too_old else "faded", memory))
-    count = min(excess, len(failing))
-    now = count if most is None else min(count, most)
-    chosen = nsmallest(now, failing, key=lambda found: found[0])
-    return CleanupPlan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
-
-
-def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
-    """How little a memory has faded: its score minus the decay of the Node original, also if searches use another
-    decay."""
-    return memory.score - decay(age_of(memory.time_ms, now_ms), replace(parameters, decay_ceiling=FADING))

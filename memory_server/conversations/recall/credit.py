@@ -1,0 +1,40 @@
+"""Which recalled memories an answer used: they share rare words with it that nobody had said before. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.selection import Recall, Recalled
+from memory_server.conversations.recall.words import Wording
+from memory_server.kernel.messages import Message
+from nlp.stems import says_little
+
+RARE_SHARE, RARE_LEAST = 0.01, 2
+"""A word is rare if at most this share of the memories hold it, or at most this many."""
+
+
+def words_said(messages: Sequence[Message], wording: Wording, now_ms: int) -> frozenset[str]:
+    return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
+
+
+def used(
+    recall: Recall, memories: Iterable[ShortTermMemory], *, asked: frozenset[str], answered: frozenset[str]
+) -> Recall:
+    """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
+    `answered` are the words of the question and of the answer."""
+    new = answered - asked
+    holders: Counter[str] = Counter()
+    count = 0
+    for memory in memories:
+        count += 1
+        if not new.isdisjoint(memory.words):
+            holders.update(new.intersection(memory.words))
+    rare = {word for word, held in holders.items() if held <= max(RARE_LEAST, RARE_SHARE * count)}
+
+    def kept(tier: Sequence[Recalled]) -> tuple[Recalled, ...]:
+        return tuple(recalled for recalled in tier if not rare.isdisjoint(recalled.memory.words))
+
+    return replace(recall, top=kept(recall.top), next=kept(recall.next), flashback=())
