@@ -10,9 +10,9 @@ from sample_memories import DAY, NOW, memory, query_of
 
 from memory_server import Message, Session, Settings, ShortTermMemory, open_memory
 from memory_server.app import parameters
-from memory_server.conversations.recall.credit import used, words_said
+from memory_server.conversations.recall.credit import RARE_LEAST, used, words_said
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.selection import RARE_LEAST, select
+from memory_server.conversations.recall.selection import select
 from nlp.stems import stem
 
 WORDING = parameters(Settings()).wording
