@@ -220,6 +220,20 @@ def test_a_link_to_a_file_of_another_user_is_not_followed(
     assert real.read_text() == "{}"
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_pages_in_a_repository_of_another_user_are_not_written_through_its_link(
+    fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = fresh()
+    (top / PROJECT / "docs").symlink_to(top / "outside")
+    for path in (PROJECT, PROJECT + "/.git", PROJECT + "/docs"):
+        os.chown(top / path, 65534, 65534, follow_symlinks=False)
+    main(["call", "remember", '{"type": "tech", "topic": "t", "content": "c"}'])
+    assert main(["knowledge", "document", "--output", "docs"]) == 1
+    assert "is a link" in capsys.readouterr().err
+    assert not [*(top / "outside").iterdir()]
+
+
 def test_the_file_beside_cannot_be_foreseen_and_what_is_left_of_it_is_removed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text(OURS)
