@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
-from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     Cleaned,
@@ -177,11 +177,7 @@ class KnowledgeLifecycle:
 
     async def _replace(self, copy: Path, operation: Operation) -> int:
         """Make the store equal to a copy, and note that in it; the number of the operation."""
-        try:
-            former = await self._store.set_aside()
-        except StorageError:
-            former = None  # what is damaged can be replaced, but not brought back
-        await self._store.replace_by(copy)
+        former = await self._store.replace_by(copy)
         detail = {**operation.detail} | ({} if former is None else {_REPLACED: str(former)})
         self._knowledge.notes.changed()
         return await self._store.note(NOTES, replace(operation, detail=detail))

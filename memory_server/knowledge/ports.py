@@ -284,6 +284,8 @@ class EntryStore(Entries, ModelLedger, Protocol):
         """A store on such a copy, which reads only."""
         ...
 
-    async def replace_by(self, path: Path) -> None:
-        """Make this store equal to such a copy. Raises StorageError: it cannot be used; nothing was changed."""
+    async def replace_by(self, path: Path) -> Path | None:
+        """Make this store equal to such a copy; where a copy of what it held until then is, as of `set_aside` (None
+        also: it was damaged). Raises StorageError: the copy cannot be used, or there is no room for the other one;
+        nothing was changed. Operations are numbered on."""
         ...

@@ -89,15 +89,21 @@ class TokenFile:
         Raises InvalidInput: the file cannot be read, or others may write or replace it."""
         return [token for _, token in self._lines() if token is not None]
 
+    def _refuse_of_others(self) -> None:
+        if (trouble := self._of_others()) is not None:
+            raise InvalidInput(trouble)
+
     def _of_others(self) -> str | None:
         """How others can give themselves tokens, and what to do; None: they cannot, or Windows keeps no such rights."""
         if os.name == "nt":
             return None
-        file, folder, own = self.path.stat(), self.path.parent.stat(), {os.geteuid(), 0}
-        if file.st_mode & _WRITABLE:
-            return f"Others may write {self.path}; run `chmod 600` on it."
-        if not {file.st_uid, self.path.lstat().st_uid} <= own:
-            return f"{self.path} belongs to another user; run `chown` on it, or choose another file."
+        folder, own = self.path.parent.stat(), {os.geteuid(), 0}
+        if self.path.exists():
+            file = self.path.stat()
+            if file.st_mode & _WRITABLE:
+                return f"Others may write {self.path}; run `chmod 600` on it."
+            if not {file.st_uid, self.path.lstat().st_uid} <= own:
+                return f"{self.path} belongs to another user; run `chown` on it, or choose another file."
         if folder.st_uid not in own or (folder.st_mode & _WRITABLE and not folder.st_mode & stat.S_ISVTX):
             return f"Others may replace {self.path}; run `chmod go-w` on its folder, which must be yours or root's."
         return None
@@ -105,8 +111,7 @@ class TokenFile:
     def _lines(self) -> list[tuple[bytes, Token | None]]:
         """All lines as they are, each with its token."""
         try:
-            if (trouble := self._of_others()) is not None:
-                raise InvalidInput(trouble)
+            self._refuse_of_others()
             lines = folders.read_file(self.path).splitlines(keepends=True)
         except OSError as error:
             raise InvalidInput(f"The tokens in {self.path} cannot be read: {error.strerror or error}.") from error
@@ -124,7 +129,8 @@ class TokenFile:
 
     def add(self, name: str, tenant: str | None, scopes: Sequence[str], days: float | None) -> str:
         """Add a token, which counts for `days` (None: until it is removed), and give it: it is stored nowhere. Raises
-        InvalidInput: the name is taken or not usable, or the token would never count or have no date."""
+        InvalidInput: the name is taken or not usable, or the token would never count or have no date, or others may
+        replace the file."""
         name = named(name, "name")
         if days is not None and not 0 < days <= MOST_DAYS:  # NaN is not between them either
             raise InvalidInput(f"A token cannot last {days:g} days; give more than 0 and at most {MOST_DAYS:,}.")
@@ -134,6 +140,7 @@ class TokenFile:
         owner = None if tenant is None else named(tenant, "tenant")
         made = Token(name, owner, sha256(token.encode()).hexdigest(), tuple(scopes), now.isoformat(), expires)
         with self._alone():
+            self._refuse_of_others()
             if any(token.name == name for token in (self.tokens() if self.path.exists() else ())):
                 raise InvalidInput(f"There is a token `{name}`; remove it first, or give another name.")
             folders.append_durably(self.path, json.dumps(asdict(made), ensure_ascii=False).encode() + b"\n")

@@ -340,6 +340,15 @@ def test_a_file_of_tokens_that_others_can_replace_lets_nobody_in(
         file.tokens()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there are no such rights")
+def test_a_token_that_would_not_count_is_not_given(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    file = TokenFile(tmp_path / "tokens.jsonl")
+    with pytest.raises(InvalidInput, match="Others may replace"):
+        file.add("a", None, [], None)
+    assert not file.path.exists()
+
+
 DAYS = {"nan": "nan", "inf": "inf", "1e12": "1e+12", "-1": "-1", "0": "0"}
 MISTAKES = [
     (["add"], "Name the token"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +16,7 @@ from entries_held import figures, get, page, search
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import (
     Change,
@@ -32,6 +33,7 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import Committed, Entries, EntryStore
+from memory_server.storage.entries import sqlite_store
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
@@ -399,6 +401,66 @@ async def test_a_copy_can_be_put_back_whole(store: EntryStore, tmp_path: Path) -
     assert await found(store, "披萨") == ["kept 披萨"]
     await commit(store, entry("again"))
     assert len(await bodies(store)) == 2
+
+
+async def test_after_a_copy_was_put_back_no_change_gets_the_number_of_another(tmp_path: Path) -> None:
+    store, path = opened("file", tmp_path), tmp_path / "copy.sqlite3"
+    await commit(store, entry("kept"))
+    await store.copy_to(path)
+    later = await commit(store, entry("later"))
+    await store.replace_by(path)
+    again = await commit(store, entry("again"))
+    assert (later.change_id, again.change_id) == ("k2", "k3")
+    await store.aclose()
+
+
+async def test_without_room_for_what_was_there_nothing_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, path = opened("file", tmp_path), tmp_path / "copy.sqlite3"
+    await commit(store, entry("kept"))
+    await store.copy_to(path)
+    await commit(store, entry("later"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(sqlite_store, "_copy", full)
+    with pytest.raises(StorageError, match="nothing was changed"):
+        await store.replace_by(path)
+    assert sorted(await bodies(store)) == ["kept", "later"]
+    await store.aclose()
+
+
+async def test_what_others_write_while_a_copy_is_put_back_is_kept(tmp_path: Path) -> None:
+    mine, other = opened("file", tmp_path), opened("file", tmp_path)
+    await commit(mine, entry("kept"))
+    path = tmp_path / "copy.sqlite3"
+    await mine.copy_to(path)
+    acknowledged, done = ["kept"], asyncio.Event()
+
+    async def write() -> None:
+        for number in itertools.count():
+            await commit(other, entry(f"number {number}"))
+            acknowledged.append(f"number {number}")
+            if done.is_set():
+                return
+
+    writing = asyncio.create_task(write())
+    there: set[str] = set()
+    for _ in range(5):
+        await asyncio.sleep(0.02)
+        former = await mine.replace_by(path)
+        assert former is not None
+        store = mine.copy_at(former)
+        there |= {*await bodies(store)}
+        await store.aclose()
+        former.unlink()
+    done.set()
+    await writing
+    assert {*acknowledged} <= there | {*await bodies(mine)}
+    await mine.aclose()
+    await other.aclose()
 
 
 async def test_many_callers_at_once(entries: Entries) -> None:

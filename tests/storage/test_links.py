@@ -192,6 +192,20 @@ def test_a_link_of_the_user_in_the_home_folder_is_followed_and_stays(
     assert "memory" in real.read_text()
 
 
+def test_a_link_of_the_user_to_what_is_not_there_yet_is_followed(fresh: Callable[[], Path]) -> None:
+    top = fresh()
+    (top / "home/.claude.json").symlink_to(top / "home/dotfiles/claude/claude.json")
+    main(["install", "claude-code"])
+    assert "memory" in (top / "home/dotfiles/claude/claude.json").read_text()
+
+
+def test_a_link_to_itself_is_one_sentence(fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    link = fresh() / "home/.claude.json"
+    link.symlink_to(link)
+    assert main(["install", "claude-code"]) == 2
+    assert f"{link} was not changed, because it is a link that leads to itself; remove it." in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 def test_a_link_to_a_file_of_another_user_is_not_followed(
     fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]
@@ -204,6 +218,20 @@ def test_a_link_to_a_file_of_another_user_is_not_followed(
     assert main(["install", "claude-code"]) == 2
     assert "another user" in capsys.readouterr().err
     assert real.read_text() == "{}"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_pages_in_a_repository_of_another_user_are_not_written_through_its_link(
+    fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = fresh()
+    (top / PROJECT / "docs").symlink_to(top / "outside")
+    for path in (PROJECT, PROJECT + "/.git", PROJECT + "/docs"):
+        os.chown(top / path, 65534, 65534, follow_symlinks=False)
+    main(["call", "remember", '{"type": "tech", "topic": "t", "content": "c"}'])
+    assert main(["knowledge", "document", "--output", "docs"]) == 1
+    assert "is a link" in capsys.readouterr().err
+    assert not [*(top / "outside").iterdir()]
 
 
 def test_the_file_beside_cannot_be_foreseen_and_what_is_left_of_it_is_removed(tmp_path: Path) -> None:

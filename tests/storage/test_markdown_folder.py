@@ -19,7 +19,7 @@ from memory_server.kernel.files import hashed_name, try_lock
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed
-from memory_server.storage.entries import markdown_folder
+from memory_server.storage.entries import front_matter, markdown_folder
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 
 pytestmark = pytest.mark.anyio
@@ -268,12 +268,35 @@ async def test_many_broken_files_are_counted(folder: MarkdownFolder) -> None:
     assert [*said.items()][-1] == ("2 more files", "they are broken too")
 
 
-async def test_tags_that_make_a_file_unreadable_are_refused(folder: MarkdownFolder) -> None:
-    with pytest.raises(
-        InvalidInput, match=r"k\.md was not written, because its front matter has more than 4,096 bytes"
-    ):
-        await commit(folder, entry("k", tags=[f"tag {number}" for number in range(500)]))
+@pytest.mark.parametrize(
+    ("key", "tags", "said"),
+    [
+        ("k", [f"tag {number}" for number in range(500)], "more than 4,096 bytes"),
+        ("k", ["[" * 21], "more than 20 levels of brackets"),
+        ("k", ["[draft"] * 21, "more than 20 levels of brackets"),
+        ("{" * 21, [], "more than 20 levels of brackets"),
+    ],
+)
+async def test_what_makes_a_file_unreadable_is_refused(
+    folder: MarkdownFolder, key: str, tags: Sequence[str], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=rf"\.md was not written, because its front matter has {said}"):
+        await commit(folder, entry(key, tags=tags))
     assert files(folder) == []
+
+
+async def test_an_entry_that_is_as_long_as_can_be_read_makes_room_and_comes_back(folder: MarkdownFolder) -> None:
+    front = (
+        "key: long\ntags: []\ncreated_at: 2024-01-15\nupdated_at: 2024-01-15\n".ljust(front_matter.MAX_BYTES - 1, "#")
+        + "\n"
+    )
+    by_hand(folder.place / "long.md", f"---\n{front}---\n\nbody\n")
+    there = (await page(folder, LAYER, EVERYTHING))[0][0]
+    await commit(folder, entry("new"), archived(there, "over_limit", NOW))
+    assert files(folder) == ["archive/long.md", "new.md"]
+    (back,) = (await page(folder, LAYER, Filter(archived=True)))[0]
+    await commit(folder, live(back))
+    assert (folder.place / "long.md").read_text() == f"---\n{front}---\n\nbody\n"
 
 
 async def test_rights_of_an_entry_stay_but_not_that_everybody_may_write_it(folder: MarkdownFolder) -> None:

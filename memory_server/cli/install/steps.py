@@ -169,15 +169,19 @@ class ClientFile:
 def _place_of(path: Path, project: Path | None) -> Path:
     """Where the file `path` is. A link in the settings of the user, such as into a folder of dotfiles, stays a link:
     the file that it leads to is edited. In a project nothing is followed, because its links may come with its
-    repository. Raises InvalidInput: the link, or the file, is not this user's."""
+    repository. Raises InvalidInput: the link, or the file, is not this user's, or the link leads to itself."""
     if project is not None:
         try:
             refuse_foreign(project, path)
         except folders.FileRefused as error:
             raise InvalidInput(f"{error}; nothing was changed.") from error
         return path
-    place = path.resolve()
-    if path.is_symlink() and not (is_ours(path) and is_ours(place if place.exists() else place.parent)):
+    try:
+        place = path.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError up to Python 3.12
+        raise InvalidInput(f"{path} was not changed, because it is a link that leads to itself; remove it.") from error
+    there = next(each for each in (place, *place.parents) if each.exists())
+    if path.is_symlink() and not (is_ours(path) and is_ours(there)):
         raise InvalidInput(
             f"{path} was not changed, because it is a link of, or to, another user; edit {place} yourself."
         )

@@ -58,14 +58,14 @@ def read(data: bytes) -> Page | None:
     front = "\n".join(lines[1:end]) + "\n"
     if any(_CONFLICT.fullmatch(line.rstrip()) for line in lines[1:end]):
         raise Unreadable("it has conflict markers of git in its front matter; merge both sides")
-    _refuse_long(front)
+    _refuse_large(front)
     fields, raw = _fields(front)
     return Page("\n".join(lines[end + 1 :]).strip("\n"), fields, raw)
 
 
 def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> bytes:
     """The file of `body` and `fields`; a field None is left out. What `former` has more is kept, in its order. Raises
-    Unreadable: nobody could read that file again, because its front matter is too long."""
+    Unreadable: nobody could read that file again, because its front matter is too long or has too many brackets."""
     before = former or Page("")
     lines = []
     for name in dict.fromkeys((*before.raw, *fields)):
@@ -74,20 +74,21 @@ def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> b
         elif fields[name] is not None:
             comments = [line for line in before.raw.get(name, "").splitlines(True) if line.startswith("#")]
             lines.append(_written(name, fields[name]) + "".join(comments))
-    _refuse_long(front := "".join(lines))
+    _refuse_large(front := "".join(lines))
     return f"{MARK}\n{front}{MARK}\n\n{body}\n".encode()
 
 
-def _refuse_long(front: str) -> None:
+def _refuse_large(front: str) -> None:
+    """Before YAML, because the parser is slow with many brackets. Those in texts count too."""
     if len(front.encode()) > MAX_BYTES:
         raise Unreadable(f"its front matter has more than {MAX_BYTES:,} bytes")
+    steps = (_STEPS.get(each, 0) for each in front)
+    if max(accumulate(steps, lambda *both: max(0, sum(both)), initial=0)) > MAX_LEVELS:
+        raise Unreadable(f"its front matter has more than {MAX_LEVELS} levels of brackets")
 
 
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
     try:
-        # Brackets first, because the parser is slow with many of them.
-        if max(accumulate((_STEPS.get(each, 0) for each in front), lambda *both: max(0, sum(both)))) > MAX_LEVELS:
-            raise Unreadable(f"its front matter has more than {MAX_LEVELS} levels")
         level = 0
         for event in yaml.parse(front, _Loader):
             if isinstance(event, yaml.AliasEvent):

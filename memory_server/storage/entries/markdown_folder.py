@@ -326,7 +326,8 @@ class MarkdownFolder:
         stays = before is not None and _name(before, before.key or "") == _name(entry, entry.key or "")
         name = before.ref if before is not None and stays else self._free_name(entry)
         path, old = self.place / name, None if before is None else self._path(before)
-        former = None if old is None else front_matter.read(folders.read_file(old, links=False))
+        there = b"" if old is None else folders.read_file(old, links=False)
+        former = None if old is None else front_matter.read(there)
         fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
         for said, attribute in _TIMES.items():
             time_ms = getattr(entry, attribute)
@@ -338,7 +339,11 @@ class MarkdownFolder:
         try:
             data = front_matter.write(entry.body.replace("\r\n", "\n").strip("\n"), fields, former)
         except front_matter.Unreadable as error:
-            raise InvalidInput(f"{path} was not written, because {error}; leave some tags out.") from error
+            if old is None or entry.archived_ms is None:
+                said = f"{path} was not written, because {error}; give a plainer key, or leave some tags out."
+                raise InvalidInput(said) from error
+            # Only the time of the move does not fit, and that of the file says it too: it must make room for others.
+            data = there
         folders.make_folder(path.parent)
         # Its rights stay, but not that everybody may write it.
         mode = None if old is None else stat.S_IMODE(old.lstat().st_mode) & ~stat.S_IWOTH

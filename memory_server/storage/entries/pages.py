@@ -9,7 +9,7 @@ from pathlib import Path
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.knowledge.note_pages import MARK
-from memory_server.storage.projects import has_git, refuse_foreign
+from memory_server.storage.projects import refuse_foreign
 
 
 def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:
@@ -22,8 +22,9 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
     folder = folder.expanduser().absolute()
     files = {folder / f"{name}.md": text.encode() for name, text in pages.items()}
     try:
-        for project in filter(has_git, folder.parents):
-            refuse_foreign(project, folder)
+        for project in folder.parents:
+            if os.path.lexists(project / ".git"):  # also of another user, who may have made a link for us
+                refuse_foreign(project, folder)
         there = {path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)}
         own = [path for path, data in there.items() if not data.startswith(MARK.encode()) and data.strip()]
         if own and not force:

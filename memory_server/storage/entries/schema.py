@@ -144,6 +144,19 @@ def check(connection: sqlite3.Connection, place: Path) -> None:
         raise StorageError(f"{place} is not a usable copy of knowledge ({found}); nothing was changed.", place)
 
 
+def last_operation(connection: sqlite3.Connection) -> int:
+    """The number of the last operation, also of one that is forgotten; 0: there was none."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'operations'").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def number_after(connection: sqlite3.Connection, last: int) -> None:
+    """Number operations from here on after `last`: no change gets the id of another one."""
+    if last > last_operation(connection):
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'operations'")
+        connection.execute("INSERT INTO sqlite_sequence VALUES('operations', ?)", (last,))
+
+
 def refuse_cut(place: Path) -> None:
     """Refuse a file that is shorter than its database: SQLite takes what is missing for empty pages if there is a log,
     and makes such pages when it closes. So this reads the files alone.

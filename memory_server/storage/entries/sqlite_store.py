@@ -156,21 +156,16 @@ class SqliteStore:
             await self._write(write, _TOUCH_SECONDS)
 
     async def copy_to(self, path: Path) -> None:
-        def copy(connection: sqlite3.Connection) -> None:
-            schema.make_file(path)
-            try:
-                connection.execute("VACUUM INTO ?", (str(path),))
-            except BaseException:
-                folders.remove_file(path)
-                raise
-
-        await self._read(copy)
+        await self._read(partial(_copy, path=path))
 
     async def set_aside(self) -> Path | None:
+        return await self._read(self._set_aside)
+
+    def _set_aside(self, connection: sqlite3.Connection) -> Path | None:
         if self.place is None or not self.place.exists():
             return None
         path = self._place_aside(self.place)
-        await self.copy_to(path)
+        _copy(connection, path)
         for old in path.parent.glob("knowledge-*.sqlite3*"):
             if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
                 folders.remove_file(old)
@@ -183,23 +178,40 @@ class SqliteStore:
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
 
-    async def replace_by(self, path: Path) -> None:
-        def copy() -> None:
+    async def replace_by(self, path: Path) -> Path | None:
+        former: Path | None = None
+        last: int | None = None
+
+        def keep(status: int, *_: int) -> None:
+            # From the first page to the last nobody else can write: so a write that was acknowledged is kept.
+            nonlocal former, last
+            if last is None and status == sqlite3.SQLITE_OK and self.place is not None:
+                last = 0
+                try:
+                    connection = self._connection("read")
+                    former, last = self._set_aside(connection), schema.last_operation(connection)
+                except sqlite3.Error as error:
+                    if not schema.is_damage(error):
+                        raise
+
+        def copy() -> Path | None:
             with closing(schema.connect(path, "immutable", self.wait_seconds)) as source:
                 try:
                     schema.check(source, path)
                 except sqlite3.Error as error:
                     raise schema.trouble(error, path) from error
                 try:
-                    source.backup(self._connection("write"))
+                    source.backup(self._connection("write"), pages=1, progress=keep)
                 except sqlite3.DatabaseError as error:
                     if self.place is None or not schema.is_damage(error):
                         raise
                     self._move_away(self.place)
                     source.backup(self._connection("write"))
+            schema.number_after(self._connection("write"), last or 0)
+            return former
 
         self._refuse_read_only()
-        await self._run(self._writer, copy)
+        return await self._run(self._writer, copy)
 
     def _move_away(self, place: Path) -> None:
         """Keep a file that cannot be opened, with those beside it, where a new one takes its place."""
@@ -334,6 +346,15 @@ class SqliteStore:
             connection.close()
             raise
         return connection
+
+
+def _copy(connection: sqlite3.Connection, path: Path) -> None:
+    schema.make_file(path)
+    try:
+        connection.execute("VACUUM INTO ?", (str(path),))
+    except BaseException:
+        folders.remove_file(path)
+        raise
 
 
 async def told(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
