@@ -145,5 +145,5 @@ def test_a_content_of_another_form_is_refused(content: Any) -> None:
 
 @pytest.mark.parametrize("message", [None, "x", 1, []])
 def test_what_is_not_a_message_is_refused_beside_others(message: Any) -> None:
-    with pytest.raises(ValidationError, match="messages.0"):
+    with pytest.raises(ValidationError, match=r"messages\.0"):
         TOOLS["remember_turn"].arguments.model_validate({"messages": [message, SAID]})
