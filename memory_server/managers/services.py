@@ -74,7 +74,7 @@ class Services:
         self.refuse_where_full()
 
     def refuse_where_full(self) -> None:
-        """Refuse what takes room: to store, bring back or copy. Raises QuotaReached: the memories take all the room that
+        """Refuse what takes room: to store, bring back or copy. Raises QuotaReached: the memories take all the room
         they may."""
         if self.full():
             raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
