@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from hashlib import sha256
+from heapq import nsmallest
 from math import sqrt
+from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
 from nlp.date_words import Span, date_spans, day_word
@@ -162,10 +164,12 @@ def enriched_keywords(
             own_days[word] = own_days.get(word, 0.0) + weight * role_weight
     least, most = (0.0, None) if options.long_texts else (MIN_WEIGHT, TOP_K)
     rest = [(weight, word) for word, weight in sums.items() if weight >= least and weight and word not in own_days]
-    rest.sort(key=heaviest_first)
     # Not subject to the usual limits: in a long message no single word weighs much.
     own = [(weight + sums.get(word, 0.0), word) for word, weight in own_days.items()]
-    kept = sorted([*rest[:most], *own], key=heaviest_first)
+    kept = [*(rest if most is None else nsmallest(most, rest, key=heaviest_first)), *own]
+    # As by `heaviest_first`, in two short steps: a sort holds the interpreter lock, and others wait.
+    kept.sort(key=itemgetter(1))
+    kept.sort(key=itemgetter(0), reverse=True)
     return [Keyword(word, weight) for weight, word in kept]
 
 

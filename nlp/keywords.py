@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from heapq import nsmallest
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
@@ -76,8 +77,8 @@ def weighted(occurrences: Counter[str]) -> list[Keyword]:
     total = occurrences.total()
     # The order of operations, and sorting before scaling, decide the last bit and the order of near ties.
     ranked = [(count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()]
-    ranked.sort(key=heaviest_first)
-    return [Keyword(word, weight * SCALE) for weight, word in ranked[:TOP_K]]
+    # As sorted(ranked, key=heaviest_first)[:TOP_K], which would hold the interpreter lock while it sorts.
+    return [Keyword(word, weight * SCALE) for weight, word in nsmallest(TOP_K, ranked, key=heaviest_first)]
 
 
 def extract_message_keywords(

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
-WORTH_A_THREAD = 1_000
-"""With this many memories, indexing takes more than some 15 ms; fewer are indexed by the decision itself."""
+WORTH_A_THREAD, WORTH_A_THREAD_CHARS = 1_000, 100_000
+"""With this many memories, or characters of them, indexing takes more than some 15 ms; fewer are indexed by the
+decision itself."""
 VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.5
 """How long a search waits for vectors, and one that nobody asked for: a tenth of the time that a hook has."""
 _DECISIONS = "memory_server.conversations.recall.indexed_selection"
@@ -247,7 +248,7 @@ class ShortTermSearch:
         if _DECISIONS not in sys.modules:
             # Only a process that was not warmed up imports it here; the decision itself runs in the event loop.
             await asyncio.to_thread(import_module, _DECISIONS)
-        if len(state.short_term) < least:
+        if len(state.short_term) < least and not _is_long(state):
             return
         from memory_server.conversations.recall.index import Index
 
@@ -357,6 +358,10 @@ class ShortTermSearch:
         done = dict(zip(gains, await asyncio.gather(*map(reinforce, gains)), strict=True))
         changes = {name: made for name, (made, _) in done.items() if made is not None}
         return changes, tuple(name for name, (_, written) in done.items() if not written)
+
+
+def _is_long(state: ConversationState) -> bool:
+    return sum(len(memory.text) for memory in state.short_term.values()) > WORTH_A_THREAD_CHARS
 
 
 class _Recorder(list[Change]):

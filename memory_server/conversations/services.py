@@ -72,6 +72,11 @@ class Services:
         paused. Raises QuotaReached: the memories take all the room that they may."""
         if (pause := self.paused()) is not None:
             raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")
+        self.refuse_where_full()
+
+    def refuse_where_full(self) -> None:
+        """Refuse what takes room: to store, bring back or copy. Raises QuotaReached: the memories take all the room
+        they may."""
         if self.full():
             raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
 

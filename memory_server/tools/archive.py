@@ -158,6 +158,8 @@ async def restore_memories_from_archive(
     dry_run: Annotated[bool, "Only list"] = False,
     conversation_id: ConversationId = None,
 ) -> RestoreResult:
+    if not dry_run:
+        context.services.refuse_where_full()
     done = await context.conversations.get(conversation_id).archive.bring_back(
         ids,
         pattern=pattern,
@@ -206,6 +208,7 @@ async def undo_change(
     conversation_id: ConversationId = None,
 ) -> UndoResult:
     engine = engine_of(context.engines, changeId)
+    context.services.refuse_where_full()
     place = context.conversations.get(conversation_id).id if engine.keeps == "conversations" else None
     return UndoResult.of(await engine.undo(changeId, place, by="undo_change"), undone=changeId)
 

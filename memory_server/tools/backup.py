@@ -45,6 +45,7 @@ async def backup_memories(
     name: Annotated[Text | None, "Letters, digits, `_`, `-`; by default the time"] = None,
     conversation_id: Annotated[Text | None, "Only this conversation; by default all"] = None,
 ) -> BackUpResult:
+    context.services.refuse_where_full()
     made = await context.backups.make(name, only=conversation_id)
     return BackUpResult.of(made.backup, leftOut=list(made.left_out))
 
@@ -102,6 +103,8 @@ async def restore_memories(
     dry_run: Annotated[bool, "Only say what would change"] = False,
     conversation_id: Annotated[Text | None, "Only this conversation; by default all in the backup"] = None,
 ) -> RestoreResult:
+    if not dry_run:
+        context.services.refuse_where_full()
     done = await context.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
     rows = [each for each in done if each.keeps == "conversations"]
     entries = sum(each.counts.added for each in done if each.keeps == "knowledge") if len(done) > len(rows) else None

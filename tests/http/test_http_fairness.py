@@ -134,6 +134,27 @@ def test_what_is_written_counts_at_once(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 10_000_000
 
 
+def test_short_requests_that_write_much_count_too(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    token = give(folder, "big", "--tenant", "big")
+    with serving(folder, "--toolsets=all,notes", http__tenant_mb="2", **OFTEN) as server:
+        asker = Asker(server.url, token)
+        asker.done("remember_turn", **said(words(60_000)))
+        note = asker.done("remember", type="tech", topic="long", content="x" * 90_000)["memory_id"]
+        until = time.monotonic() + 10
+        while (last := asker.call("edit_note", {"memory_id": note, "append": "y"})).status_code == 200:
+            assert time.monotonic() < until
+        assert last.status_code == 507
+        for tool, arguments in (
+            ("backup_memories", {}),
+            ("restore_memories", {"name": "x"}),
+            ("undo_change", {"changeId": "k1"}),
+            ("restore_memories_from_archive", {"pattern": "x"}),
+        ):
+            assert asker.call(tool, arguments).status_code == 507
+        assert asker.call("delete_note", {"memory_id": note}).status_code == 200
+
+
 def test_a_hundred_calls_at_once_are_answered_by_default(tmp_path: Path) -> None:
     with serving(tmp_path / "data", "--toolsets=sessions", http__token=TOKEN) as server:
 

@@ -325,6 +325,19 @@ async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothin
     assert await topics(notes) == ["pool!"]
 
 
+async def test_an_undo_of_an_earlier_change_counts_as_a_later_one(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    first, second = [(await notes.remember("tech", "pizza", text)).change_id or "" for text in ("one", "two")]
+    back = (await knowledge.lifecycle.undo(second)).id
+    gone = (await knowledge.lifecycle.undo(first)).id
+    with pytest.raises(InvalidInput, match=f"changed again after it, by {gone}"):
+        await knowledge.lifecycle.undo(back)
+    await knowledge.lifecycle.undo(gone)
+    await knowledge.lifecycle.undo(back)
+    (note,) = (await notes.recall("pizza")).hits
+    assert note.entry.body == "two"
+
+
 async def test_changes_are_undone_one_after_the_other(knowledge: Knowledge) -> None:
     notes = knowledge.notes
     changes = [(await notes.remember("tech", "t", text)).change_id or "" for text in ("one", "two", "three")]

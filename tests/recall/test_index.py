@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,13 +17,14 @@ from trigger_table import TableRunner
 
 from memory_server.conversations.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
 from memory_server.conversations.model import ConversationState, ShortTermMemory
-from memory_server.conversations.recall import selection
+from memory_server.conversations.recall import gram_index, selection
+from memory_server.conversations.recall.gram_index import LONGEST_MERGED, GramIndex
 from memory_server.conversations.recall.index import MIN_TOMBSTONES, Columns, Floats, Index, Searched, index_of
 from memory_server.conversations.recall.indexed_selection import decide, matched
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
 from memory_server.conversations.recall.relevance import receipts
-from memory_server.conversations.recall.words import Query, Wording
-from memory_server.conversations.search import WORTH_A_THREAD, ShortTermSearch
+from memory_server.conversations.recall.words import GramText, Query, Wording
+from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, ShortTermSearch
 from memory_server.conversations.services import Services
 
 P = RecallParameters()
@@ -158,6 +160,40 @@ async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
     made = index_of(state)
     await building
     assert state.follower is made
+
+
+@pytest.mark.anyio
+async def test_few_long_memories_are_indexed_in_a_thread_too() -> None:
+    state = ConversationState("chat")
+    long = replace(memory("long"), text="x" * (WORTH_A_THREAD_CHARS + 1))
+    apply(state, [Added(long)])
+    await searching()._prepare(state, WORTH_A_THREAD)
+    assert isinstance(state.follower, Index)
+
+
+def test_pairs_of_characters_are_merged_only_in_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[int] = []
+    join = gram_index._joined
+
+    def joined(runs: Sequence[gram_index.Run]) -> gram_index.Run:
+        whole = join(runs)
+        merged.append(len(whole.rows))
+        return whole
+
+    monkeypatch.setattr(gram_index, "_joined", joined)
+    rng = Random(1)
+    texts = [[GramText("".join(chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(3_000)), 1.0)] for _ in range(40)]
+    index = GramIndex()
+    for row, text in enumerate(texts):
+        index.add(text, row)
+    assert merged
+    assert max(merged) <= 2 * LONGEST_MERGED
+    whole = GramIndex()
+    whole.fill(texts)
+    grams = [texts[3][0].text[:2], texts[39][0].text[5], "猫狗"]
+    for apart, together in zip(index.holding(grams), whole.holding(grams), strict=True):
+        rows = sorted(row for part, _ in apart for row in part.tolist())
+        assert rows == [row for part, _ in together for row in part.tolist()]
 
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=4), max_size=5))

@@ -111,8 +111,12 @@ OF_CLIENTS: list[tuple[list[dict[str, Any]], list[tuple[str, str]]]] = [
             {"role": "assistant", "content": [PART | {"text": "a"}, {"type": "tool_use", "name": "f"}]},
             {"role": "user", "content": [{"type": "tool_result", "content": "output"}]},
             {"role": "user", "content": [{"type": "input_text", "text": "b"}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "reasoning_text", "text": "why"}, {"type": "output_text", "text": "c"}],
+            },
         ],
-        [("system", "be brief"), ("assistant", "a"), ("user", "b")],
+        [("system", "be brief"), ("assistant", "a"), ("user", "b"), ("assistant", "c")],
     ),
 ]
 TAKE_MESSAGES = {
@@ -137,3 +141,9 @@ def test_messages_are_taken_as_chat_clients_have_them(
 def test_a_content_of_another_form_is_refused(content: Any) -> None:
     with pytest.raises(ValidationError, match="content"):
         TOOLS["recall_turn"].arguments.model_validate({"messages": [SAID | {"content": content}]})
+
+
+@pytest.mark.parametrize("message", [None, "x", 1, []])
+def test_what_is_not_a_message_is_refused_beside_others(message: Any) -> None:
+    with pytest.raises(ValidationError, match=r"messages\.0"):
+        TOOLS["remember_turn"].arguments.model_validate({"messages": [message, SAID]})

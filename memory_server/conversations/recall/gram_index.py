@@ -1,7 +1,7 @@
 """An index of the character pairs and single Han characters of many memories: made in one pass, searched in few steps.
 
 A memory has three times as many of them as words, so they are kept in a few sorted runs of columns, 6 bytes for each;
-a run is merged with the one before it as soon as it is as long. nlp/grams.py says what they are.
+a short run is merged with the one before it as soon as it is as long. nlp/grams.py says what they are.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ Weights = npt.NDArray[np.float16]
 
 _AT_ONCE = 500
 """Memories whose pairs are found in one step: columns of a few megabytes."""
+LONGEST_MERGED = 20_000
+"""Entries of a run above which it is not merged any more: a memory is added in the event loop, and merging two runs of
+this length takes some 5 ms."""
 _PAIR = re.compile("[\u3041-\uffff]{2}")
 """A word that may be an indexed pair; other words cannot be in the index."""
 
@@ -59,8 +62,8 @@ class GramIndex:
         run = _run_of([texts], row)
         if not len(run.rows):
             return
-        # Each run is longer than the next, so there are few runs and entries move seldom.
-        while self._runs and len(self._runs[-1].rows) <= len(run.rows):
+        # Each short run is longer than the next, so there are few runs and entries move seldom.
+        while self._runs and len(self._runs[-1].rows) <= len(run.rows) <= LONGEST_MERGED:
             run = _joined([self._runs.pop(), run])
         self._runs.append(run)
 

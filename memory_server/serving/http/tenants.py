@@ -27,8 +27,9 @@ END_SECONDS = 5.0
 """How long tenants have to close at the end."""
 GROWTH = 4
 """Bytes on disk that one byte of a request may become: in the journal, in a snapshot, and as words."""
-FULL_SECONDS = 1.0
-"""Time between two looks whether there is room again."""
+LOOK_SECONDS, LOOK_SHARE = 1.0, 0.1
+"""At least so often it is measured what a busy tenant has, because a short request such as for a backup may write much;
+and the share of the time that measuring may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Tenant:
         self.over = asyncio.Event()
         self.subscriptions = Subscriptions(self._resolve)
         self.users = 0
-        self.used = self._measured = time.monotonic()
-        self._room, self._taken = inf, 0
+        self.used = time.monotonic()
+        self._room, self._taken, self._next_look = inf, 0, 0.0
 
     async def live(self, memories: AbstractAsyncContextManager[Memories], idle_seconds: float) -> None:
         """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
@@ -77,12 +78,14 @@ class Tenant:
     async def admit(self, size: int) -> None:
         """Before a request with a body of `size` bytes: measure again what is there, if it may be too much by now."""
         self._taken += size * GROWTH
-        if self._taken >= self._room and (self._room > 0 or time.monotonic() >= self._measured + FULL_SECONDS):
+        if self._room < inf and (0 < self._room <= self._taken or time.monotonic() >= self._next_look):
             await self._measure()
 
     async def _measure(self) -> None:
-        self._taken, self._measured = 0, time.monotonic()
+        began = time.monotonic()
+        self._taken, self._next_look = 0, began + LOOK_SECONDS
         self._room = await asyncio.to_thread(self._memories.room)
+        self._next_look = max(self._next_look, time.monotonic() + (time.monotonic() - began) / LOOK_SHARE)
 
     def context(self, caller: Caller) -> Context:
         """The memories as this caller sees them."""

@@ -36,6 +36,7 @@ from memory_server.knowledge.entry import (
     change_id,
     difference,
     json_of,
+    seq_of,
 )
 from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import schema
@@ -140,7 +141,8 @@ class Held:
             undone = _json(detail, {}, self._lenient).get("change", "") if op == "undo" else ""
             if change_id(number) in taken_back:
                 continue
-            if not undone or undone in (change_id(seq), *taken_back):
+            # Only two changes that are both later than `seq` leave the entry as it was.
+            if not undone or undone in taken_back or seq_of(undone) <= seq:
                 return int(number)
             taken_back.add(undone)
         return None

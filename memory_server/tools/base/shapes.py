@@ -59,7 +59,7 @@ def _of_a_client(given: Any) -> Any:
     tools, and without the output of tools, which is not what somebody said."""
     if not isinstance(given, list):
         return given
-    return [plain for each in given if (plain := _plain(each)) is not None]
+    return [plain for each in given if (plain := _plain(each)) is not None or each is None]
 
 
 def _plain(message: Any) -> Any:
@@ -71,7 +71,7 @@ def _plain(message: Any) -> Any:
     kept = {name: value for name, value in message.items() if name not in _TOOL_FIELDS}
     content = kept.get("content")
     if isinstance(content, list) and all(isinstance(each, dict) and type(each.get("type")) is str for each in content):
-        found = [each.get("text") for each in content if each["type"].endswith("text")]
+        found = [each.get("text") for each in content if each["type"] in _TEXTS]
         texts = [text for text in found if isinstance(text, str)]
         kept["content"] = content = "\n".join(texts) if texts else None
     elif content is None and not _TOOL_FIELDS & message.keys():
@@ -81,6 +81,8 @@ def _plain(message: Any) -> Any:
     return None if content is None else kept
 
 
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+"""Kinds of parts that were said. Not `reasoning_text` or `thinking`: nobody else has heard it."""
 _TOOL_FIELDS = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "audio"})
 """Fields of a message of OpenAI's form that hold no text."""
 
