@@ -35,7 +35,7 @@ MOST_HEAD_BYTES = 16 * 1024
 """Bytes of the names and values of a request's headers."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of a request's body."""
-LARGE_BYTES, LARGE_BYTES_PER_SECOND = 64 * 1024, 8 * 1024 * 1024
+LARGE_BYTES, LARGE_BYTES_PER_SECOND = 16 * 1024, 8 * 1024 * 1024
 """Requests of a tenant with more than this are carried out one after the other, and so many bytes of them in a second:
 to read them takes a tenth of the event loop."""
 MOST_WAITING = 128
