@@ -19,6 +19,7 @@ from memory_server.cli.hook import claude_code
 from memory_server.core.model import said_in
 from memory_server.core.private import without_private
 from memory_server.interchange import folder_forms
+from memory_server.knowledge import duplicates
 from memory_server.recall.passages import chunks_of
 from memory_server.recall.recalled_block import HEAD, without_recalled
 from memory_server.tools.base import budget
@@ -46,7 +47,8 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
     "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.knowledge.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
-    "memory_server.knowledge.duplicates._WORDS": (anywhere, "", ("a", "的", "a1", "かカ", "_")),
+    "memory_server.knowledge.duplicates._PUNCTUATION": (anywhere, "a", (".", ". ", "a-", "的.", ".=", "!", "a,", "`")),
+    "memory_server.knowledge.duplicates._TOKENS": (anywhere, "", ("a", "的", "a1", "かカ", "_", "か", "カ", "+")),
     "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
     "memory_server.knowledge.note_pages._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
@@ -71,9 +73,12 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
             *(NOTE, f"{NOTE}\n[", f"{NOTE} \n", f"{NOTE}\\n[", "\n[", "\\n"),
         ),
     ),
+    "memory_server.recall.words._WORD": (anywhere, "", ("a", "的", "a1", "_")),
     "memory_server.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
     "memory_server.serving.http.door._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
+    "memory_server.storage.entries.front_matter._CONFLICT": (whole, "<<<<<<<", ("<", " ", " a", "a")),
+    "memory_server.storage.partition.folders._NEXT": (whole, ".", (".", "0", ".0", ".0000000000000000", ".next")),
     "memory_server.storage.json_store.snapshots._BETWEEN": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
     "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
@@ -98,6 +103,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 
 FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
+    "the signs of a note": (lambda text: duplicates._tokens(f"a{text}b"), (".", "!", ".!", ",", "的.", "a-", "'")),
     "the words of a transcript": (
         claude_code._cleaned,
         ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),
