@@ -21,6 +21,7 @@ from memory_server.tools.base.tool import Answer, ToolFailed, call
 pytestmark = pytest.mark.anyio
 
 ASK = [{"role": "user", "content": "晚上吃披萨吗？"}]
+STATED = [{"role": "user", "content": "晚上吃披萨。"}]
 
 
 @pytest.fixture
@@ -43,8 +44,8 @@ async def ask(app: App, tool: str, **arguments: Any) -> Answer:
     return await call(TOOLS[tool], app.context, arguments)
 
 
-async def why(app: App, memory_id: str, **arguments: Any) -> dict[str, Any]:
-    answer = await ask(app, "explain_recall", memory_id=memory_id, recentMessages=ASK, **arguments)
+async def why(app: App, memory_id: str, *, messages: Any = ASK, **arguments: Any) -> dict[str, Any]:
+    answer = await ask(app, "explain_recall", memory_id=memory_id, recentMessages=messages, **arguments)
     assert answer.structured["reason"] in answer.text
     return answer.structured
 
@@ -59,6 +60,7 @@ async def test_each_reason_is_told(app: App) -> None:
         *(relevant(f"m{n}", 60.0 - n, age=(n + 2) * DAY) for n in range(3)),
         relevant("late", 20.0, age=20 * DAY),
         relevant("beside", 59.95, age=2 * DAY + 2 * MINUTE),
+        relevant("third", 59.92, age=2 * DAY + 3 * MINUTE),
         relevant("near", 59.9, age=2 * DAY + 4 * MINUTE),
         relevant("new", 90.0, age=5 * MINUTE),
         memory("other", age=30 * DAY, words={"猫": 9.0}, text="user: 猫"),
@@ -67,10 +69,14 @@ async def test_each_reason_is_told(app: App) -> None:
     assert (await why(app, "m0"))["verdict"] == "came"
     outranked = await why(app, "late")
     assert outranked["verdict"] == "outranked"
-    assert [other["id"] for other in outranked["by"]] == ["m0", "beside", "m1"]
-    assert 0 < outranked["flashback"]["probability"] <= 1
+    assert [other["id"] for other in outranked["by"]] == ["m0", "beside", "third", "m1", "m2"]
+    assert "flashback" not in outranked, "after a question nothing comes by chance where matches came"
+    stated = await why(app, "late", messages=STATED)
+    assert [other["id"] for other in stated["by"]] == ["m0", "beside", "third"]
+    assert 0 < stated["flashback"]["probability"] <= 1
     near = await why(app, "near")
     assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == ("same_moment", "m0", 4.0)
+    near = await why(app, "near", messages=STATED)
     assert "flashback" not in near
     assert "It cannot be a flashback" in near["reason"]
     recent = await why(app, "new")
