@@ -89,6 +89,18 @@ async def test_each_reason_is_told(app: App) -> None:
     assert (await app.store.read("chat")).version == version, "explaining leaves no trace"
 
 
+async def test_the_parts_of_relevance_are_all_told(app: App) -> None:
+    await keep(app, relevant("day", 30.0, age=2 * DAY, text="user: 披萨 88 元"))
+    asked = [{"role": "user", "content": "前天的披萨多少钱？"}]
+    told = await why(app, "day", messages=asked)
+    assert told["span"] > 0.0
+    assert told["cue"] > 0.0
+    parts = told["match"] + told["around"] + told["span"] + told["cue"] - told["decay"] + told["score"]
+    assert told["relevance"] == pytest.approx(parts, abs=0.03), "each part is rounded"
+    text = (await ask(app, "explain_recall", memory_id="day", recentMessages=asked)).text
+    assert f" + time {told['span']:.2f} + asked {told['cue']:.2f} - decay " in text
+
+
 async def test_what_was_removed_is_told_with_the_way_back(app: App) -> None:
     await keep(app, relevant("gone", 50.0, age=DAY, text="user: 我爱吃披萨"))
     done = await ask(app, "delete_short_term_memories", pattern="披萨")
