@@ -21,6 +21,7 @@ from memory_server.interchange import folder_forms
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import HEAD, without_recalled
+from memory_server.knowledge import duplicates
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
 from nlp.index_terms import terms_of
@@ -46,10 +47,11 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
     "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.knowledge.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
-    "memory_server.knowledge.duplicates._WORDS": (anywhere, "", ("a", "的", "a1", "かカ", "_")),
+    "memory_server.knowledge.duplicates._PUNCTUATION": (anywhere, "a", (".", ". ", "a-", "的.", ".=", "!", "a,", "`")),
+    "memory_server.knowledge.duplicates._TOKENS": (anywhere, "", ("a", "的", "a1", "かカ", "_", "か", "カ", "+")),
     "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
     "memory_server.knowledge.note_pages._RUNS": (anywhere, "", ("`", "`a")),
-    "memory_server.conversations.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
+    "memory_server.kernel.messages._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
     "memory_server.conversations.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
     "memory_server.conversations.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),
     "memory_server.conversations.recall.passages._INDENTED": (at_start, "    ", (" ", "- ", "1")),
@@ -71,9 +73,12 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
             *(NOTE, f"{NOTE}\n[", f"{NOTE} \n", f"{NOTE}\\n[", "\n[", "\\n"),
         ),
     ),
+    "memory_server.conversations.recall.words._WORD": (anywhere, "", ("a", "的", "a1", "_")),
     "memory_server.conversations.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
     "memory_server.serving.http.door._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
+    "memory_server.storage.entries.front_matter._CONFLICT": (whole, "<<<<<<<", ("<", " ", " a", "a")),
+    "memory_server.kernel.files.NEXT": (whole, ".", (".", "0", ".0", ".0000000000000000", ".next")),
     "memory_server.storage.json_store.snapshots._BETWEEN": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
     "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
@@ -98,6 +103,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 
 FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
+    "the signs of a note": (lambda text: duplicates._tokens(f"a{text}b"), (".", "!", ".!", ",", "的.", "a-", "'")),
     "the words of a transcript": (
         claude_code._cleaned,
         ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),

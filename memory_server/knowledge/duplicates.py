@@ -36,10 +36,11 @@ _TOKENS: Final = re.compile(
 )
 _PUNCTUATION: Final = re.compile(
     r"""[`'"\u2018-\u201f\u300c-\u300f\u2014\u3001\u3002\ufe0e\ufe0f]|(?<=[^\W\d])-(?=[^\W\d])"""
-    r"""|(?<=[^\s!])[.,;:!]+(?![=\w.,;:!])|(?<=[\u3041-\u9fff])[.,;:!]+(?!=)|[.,;:!](?=[\u3041-\u9fff])|(?<=\w),(?=\w)"""
+    r"""|(?<=[^\s!])[.,;:!]{1,64}+(?![=\w.,;:!])|(?<=[\u3041-\u9fff])[.,;:!]+(?!=)|[.,;:!](?=[\u3041-\u9fff])|(?<=\w),(?=\w)"""
 )
 """Signs that say nothing: quotes, the ends of sentences and their parts, and the hyphen of a word, in normal form.
-Not those that a word begins with, as in `.env` or `!important`, and not those that are followed by `=`."""
+Not those that a word begins with, as in `.env` or `!important`, and not those that are followed by `=`.
+At most 64 at once: without a bound, each place in a long row of dots before a word is tried to the end of the row."""
 _MOST_COMPARED: Final = 4_000_000
 """Texts that have more pairs of tokens than this, beside what they begin and end with, are not compared."""
 _LITTLE_WORDS: Final = """

@@ -70,8 +70,12 @@ class ExplainResult(Result):
     timestamp: Annotated[str, From("memory.time_ms", iso)]
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
-    relevance: Annotated[float, From("receipt.relevance", hundredths, "match + around - decay + score")]
-    threshold: float | None = Field(None, description="match + around that is needed to come as top or next")
+    relevance: Annotated[float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score")]
+    threshold: float | None = Field(
+        None,
+        description="match + around + span needed to come unasked; after a statement, "
+        "of the match alone, without function words and words of earlier messages",
+    )
     match: Annotated[
         float,
         From(
@@ -79,6 +83,10 @@ class ExplainResult(Result):
         ),
     ]
     around: Annotated[float, From("receipt.around", hundredths, "Gained from what was said around it")]
+    span: Annotated[float, From("receipt.span", hundredths, "Gained because it is of a time that the messages name")]
+    cue: Annotated[
+        float, From("receipt.cue", hundredths, "Gained because it has what is asked: a number, time or name")
+    ]
     decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
     score: Annotated[float, From("receipt.score")]
     age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
@@ -96,9 +104,11 @@ class ExplainResult(Result):
         shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
         words = ", ".join(shared)
         needed = "" if self.threshold is None else f"; needed: {self.threshold:.2f}"
+        span = f" + time {self.span:.2f}" if self.span else ""
+        cue = f" + asked {self.cue:.2f}" if self.cue else ""
         told = (
             f"{self.id} in {self.conversation_id}, {self.age} old: {one_line(self.text)}\n{self.reason}\n"
-            f"Relevance {self.relevance:.2f} = match {self.match:.2f} + around {self.around:.2f} - decay "
+            f"Relevance {self.relevance:.2f} = match {self.match:.2f} + around {self.around:.2f}{span}{cue} - decay "
             f"{self.decay:.2f} + score {self.score:g}{needed}. Shared words: {words or 'none'}."
         )
         return f"{told} By {self.meaning}." if self.meaning else told

@@ -65,7 +65,9 @@ def test_while_it_is_paused_hooks_neither_recall_nor_remember(run: Run, tmp_path
         assert err == ("memory-server: hook: nothing is recalled or remembered: paused until `memory-server resume`\n")
     assert run("resume", now=THREE) == (0, "Memory goes on.\n", "")
     assert count(run) == 1
-    assert "花生" in run("hook", given=ASKED, now=THREE)[1]
+    # In a session that was not given it yet.
+    asked = event("UserPromptSubmit", prompt="能吃花生吗？", session_id="new")
+    assert "花生" in run("hook", given=asked, now=THREE)[1]
     assert run("resume") == (0, "Memory was not paused.\n", "")
 
 

@@ -21,6 +21,7 @@ from memory_server.tools.base.tool import Answer, ToolFailed, call
 pytestmark = pytest.mark.anyio
 
 ASK = [{"role": "user", "content": "晚上吃披萨吗？"}]
+STATED = [{"role": "user", "content": "晚上吃披萨。"}]
 
 
 @pytest.fixture
@@ -43,8 +44,8 @@ async def ask(app: App, tool: str, **arguments: Any) -> Answer:
     return await call(TOOLS[tool], app.context, arguments)
 
 
-async def why(app: App, memory_id: str, **arguments: Any) -> dict[str, Any]:
-    answer = await ask(app, "explain_recall", memory_id=memory_id, recentMessages=ASK, **arguments)
+async def why(app: App, memory_id: str, *, messages: Any = ASK, **arguments: Any) -> dict[str, Any]:
+    answer = await ask(app, "explain_recall", memory_id=memory_id, recentMessages=messages, **arguments)
     assert answer.structured["reason"] in answer.text
     return answer.structured
 
@@ -59,6 +60,7 @@ async def test_each_reason_is_told(app: App) -> None:
         *(relevant(f"m{n}", 60.0 - n, age=(n + 2) * DAY) for n in range(3)),
         relevant("late", 20.0, age=20 * DAY),
         relevant("beside", 59.95, age=2 * DAY + 2 * MINUTE),
+        relevant("third", 59.92, age=2 * DAY + 3 * MINUTE),
         relevant("near", 59.9, age=2 * DAY + 4 * MINUTE),
         relevant("new", 90.0, age=5 * MINUTE),
         memory("other", age=30 * DAY, words={"猫": 9.0}, text="user: 猫"),
@@ -67,10 +69,14 @@ async def test_each_reason_is_told(app: App) -> None:
     assert (await why(app, "m0"))["verdict"] == "came"
     outranked = await why(app, "late")
     assert outranked["verdict"] == "outranked"
-    assert [other["id"] for other in outranked["by"]] == ["m0", "beside", "m1"]
-    assert 0 < outranked["flashback"]["probability"] <= 1
+    assert [other["id"] for other in outranked["by"]] == ["m0", "beside", "third", "m1", "m2"]
+    assert "flashback" not in outranked, "after a question nothing comes by chance where matches came"
+    stated = await why(app, "late", messages=STATED)
+    assert [other["id"] for other in stated["by"]] == ["m0", "beside", "third"]
+    assert 0 < stated["flashback"]["probability"] <= 1
     near = await why(app, "near")
     assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == ("same_moment", "m0", 4.0)
+    near = await why(app, "near", messages=STATED)
     assert "flashback" not in near
     assert "It cannot be a flashback" in near["reason"]
     recent = await why(app, "new")
@@ -81,6 +87,18 @@ async def test_each_reason_is_told(app: App) -> None:
     parts = below["match"] + below["around"] - below["decay"] + below["score"]
     assert below["relevance"] == pytest.approx(parts, abs=0.01)
     assert (await app.store.read("chat")).version == version, "explaining leaves no trace"
+
+
+async def test_the_parts_of_relevance_are_all_told(app: App) -> None:
+    await keep(app, relevant("day", 30.0, age=2 * DAY, text="user: 披萨 88 元"))
+    asked = [{"role": "user", "content": "前天的披萨多少钱？"}]
+    told = await why(app, "day", messages=asked)
+    assert told["span"] > 0.0
+    assert told["cue"] > 0.0
+    parts = told["match"] + told["around"] + told["span"] + told["cue"] - told["decay"] + told["score"]
+    assert told["relevance"] == pytest.approx(parts, abs=0.03), "each part is rounded"
+    text = (await ask(app, "explain_recall", memory_id="day", recentMessages=asked)).text
+    assert f" + time {told['span']:.2f} + asked {told['cue']:.2f} - decay " in text
 
 
 async def test_what_was_removed_is_told_with_the_way_back(app: App) -> None:

@@ -49,7 +49,7 @@ class Chance:
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Why one memory came or did not. `draw` is None if it is not in the draw of flashbacks: it came, it is held back,
-    or there are no flashbacks. `needed` is the threshold for what it shares, in the Node original for its relevance."""
+    or this search draws none. `needed` is the threshold for what it shares, in the Node original for its relevance."""
 
     memory: ShortTermMemory
     receipt: Receipt
@@ -125,7 +125,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
 
 def _draw(decision: Decision, row: int) -> Chance | None:
     parameters = decision.parameters
-    if not parameters.flashback_count:
+    if not parameters.draws(question=decision.query.question, came=bool(decision.chosen)):
         return None
     weight = float(decision.weights[row])
     if weight > 0.0:

@@ -229,8 +229,8 @@ def decide(
         weights[chosen] = 0.0
         for row in chosen:
             weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
-    answered = query.question and parameters.matches_for_chance and chosen
-    drawn = [] if answered else _drawn(weights, columns, rng, parameters)
+    draws = parameters.draws(question=query.question, came=bool(chosen))
+    drawn = _drawn(weights, columns, rng, parameters) if draws else []
     return Decision(
         columns=columns,
         query=query,
@@ -373,7 +373,7 @@ def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParamet
 def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
     """Weighted draws without replacement, each barring what lies within 10 minutes of it. The order decides what a seed
     draws, so it must not depend on the order of the store."""
-    if not len(weights) or not parameters.flashback_count:
+    if not len(weights):
         return []
     order, times = columns.oldest_first()
     weights = weights[order]

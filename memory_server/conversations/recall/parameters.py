@@ -110,6 +110,10 @@ class RecallParameters:
         """Memories that come as top and next at most."""
         return self.top_count + self.next_count + (self.flashback_count if question and self.matches_for_chance else 0)
 
+    def draws(self, *, question: bool, came: bool) -> bool:
+        """Whether memories come by chance too; `came`: whether any came as top."""
+        return self.flashback_count > 0 and not (self.matches_for_chance and question and came)
+
 
 USUAL = RecallParameters(
     decay_ceiling=5.0,

@@ -136,8 +136,8 @@ def select(
             chosen.append(memory)
         else:
             adjacent += 1
-    answered = query.question and parameters.matches_for_chance and chosen
-    drawn = [] if answered else _flashbacks(eligible, chosen, now_ms, rng, parameters)
+    draws = parameters.draws(question=query.question, came=bool(chosen))
+    drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters) if draws else []
     in_time = sorted(everything, key=attrgetter("time_ms", "id")) if parameters.answers else []
     after = {memory.id: following for memory, following in pairwise(in_time)}
     came = {memory.id for memory in (*chosen, *drawn)}
