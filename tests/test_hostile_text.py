@@ -40,8 +40,8 @@ whole: Way = re.Pattern.fullmatch
 anywhere: Way = re.Pattern.findall
 
 EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
-    "memory_server.conversations.contents._NAME": (whole, "a", ("a", ".", "a.")),
-    "memory_server.conversations.contents._RESERVED": (whole, "con", (".", ".a")),
+    "memory_server.kernel.backups._NAME": (whole, "a", ("a", ".", "a.")),
+    "memory_server.kernel.backups._RESERVED": (whole, "con", (".", ".a")),
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),

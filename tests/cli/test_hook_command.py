@@ -156,7 +156,7 @@ def test_to_be_asked_unasked_strengthens_nothing(run: Run, tmp_path: Path) -> No
 
 
 def test_what_the_answer_used_is_strengthened_once_and_nothing_else_is(run: Run, tmp_path: Path) -> None:
-    for number, said in enumerate(["过生日要去海边", "去年过生日，吃的是草莓蛋糕"]):
+    for number, said in enumerate(["过生日，吃的是水果蛋糕", "去年过生日，吃的是草莓蛋糕"]):
         at = f"2026-06-{10 + number}T08:00:00.000Z"
         run(stop(tmp_path, user(said, f"p{number}", at), prompt_id=f"p{number}", session_id="earlier"))
     asked = [user("今年过生日，吃什么蛋糕？", "p9", "2026-06-25T08:00:00.000Z")]
@@ -165,7 +165,7 @@ def test_what_the_answer_used_is_strengthened_once_and_nothing_else_is(run: Run,
     for _ in range(2):
         assert run(ended, now=LATER) == (0, "", "")
     assert {memory["text"]: memory["score"] for memory in stored(tmp_path)} == {
-        "user: 过生日要去海边": 0,
+        "user: 过生日，吃的是水果蛋糕": 0,
         "user: 去年过生日，吃的是草莓蛋糕": 5,
         "user: 今年过生日，吃什么蛋糕？\nassistant: 草莓！": 0,
     }

@@ -68,7 +68,9 @@ def test_vs_code(run: Run, tmp_path: Path) -> None:
     begun = json.loads(run(vscode("SessionStart", str(tmp_path / "none"), "v2", source="new")))["hookSpecificOutput"]
     assert begun["hookEventName"] == "SessionStart"
     assert "我的狗叫阿黄" in begun["additionalContext"]
-    asked = run(vscode("UserPromptSubmit", str(tmp_path / "none"), "v2", prompt="阿黄是谁？"))
+    again = run(vscode("UserPromptSubmit", str(tmp_path / "none"), "v2", prompt="阿黄是谁？"))
+    assert again == "", "this session was given it at its start"
+    asked = run(vscode("UserPromptSubmit", str(tmp_path / "none"), "v3", prompt="阿黄是谁？"))
     assert "我的狗叫阿黄" in json.loads(asked)["hookSpecificOutput"]["additionalContext"]
 
 

@@ -128,9 +128,11 @@ def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(run: Run, 
     assert begun(run, "startup") == "", "another hook for the same event"
     assert begun(run, "startup", "another")
     assert begun(run, "startup", now="2026-06-20T12:00:11Z")
-    asked = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="new")
-    for prompt_id, comes in (("p1", True), ("p1", False), ("p2", True), (None, True), (None, True)):
-        given = asked if prompt_id is None else asked | {"prompt_id": prompt_id}
+    # Each question in a session of its own: none is given the same line twice.
+    questions = (("p1", "a", True), ("p1", "a", False), ("p2", "b", True), (None, "c", True), (None, "d", True))
+    for prompt_id, session, comes in questions:
+        given = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id=session)
+        given |= {} if prompt_id is None else {"prompt_id": prompt_id}
         assert bool(run("hook", given=given)[1]) is comes
 
 
