@@ -13,11 +13,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.quality.evaluation import SAMPLE, load_dataset
 
 from memory_server import Message, Settings, open_memory
 from memory_server.app import enrichment
-from memory_server.cli.develop.demo import samples
-from memory_server.evaluation import load_dataset
 from nlp import enriched_keywords, extract_message_keywords
 
 GOAL_RATIO = 4.0
@@ -72,7 +75,7 @@ def main() -> int:
 
     options = enrichment(Settings())
     for name in ("zh", "en"):
-        turns = load_dataset([samples() / "recall" / f"{name}.jsonl"]).turns
+        turns = load_dataset([SAMPLE / f"{name}.jsonl"]).turns
         said = [Message(turn.role, turn.content, turn.time_ms) for turn in turns]
         plain = least_us(lambda said=said: [extract_message_keywords([one]) for one in said])
         enriched = least_us(
