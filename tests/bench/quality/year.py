@@ -134,7 +134,7 @@ class Life:
         await self._memory.clean_up(by="upkeep")
 
     async def _search(self, messages: Sequence[Message]) -> None:
-        recall = (await self._memory.search(messages, weak_too=True)).recall
+        recall = (await self._memory.search(messages, asked=True)).recall
         for recalled in (*recall.top, *recall.next):
             self._given[recalled.memory.id] += 1
             self._wordless += not recalled.receipt.matched
