@@ -78,9 +78,7 @@ def main() -> int:
         turns = load_dataset([SAMPLE / f"{name}.jsonl"]).turns
         said = [Message(turn.role, turn.content, turn.time_ms) for turn in turns]
         plain = least_us(lambda said=said: [extract_message_keywords([one]) for one in said])
-        enriched = least_us(
-            lambda said=said: [enriched_keywords([one], options, now_ms=0, with_own_days=True) for one in said]
-        )
+        enriched = least_us(lambda said=said: [enriched_keywords([one], options, now_ms=0) for one in said])
         print(f"{name}: {plain / len(said):.0f} µs a message, {enriched / len(said):.0f} µs with the defaults")
         line(f"{name}: words with the defaults, times the Node original's", enriched / plain, GOAL_RATIO, "x")
     for what, text in (("mixed", MIXED), ("without punctuation", UNBROKEN), ("one letter", "a")):
