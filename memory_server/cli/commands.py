@@ -245,16 +245,7 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 
 def _develop(add: Add) -> None:
     about = "Store a sample chat and ask about it."
-    add("demo", "develop.demo.demo", about, "demo", opens=False)
-    about, example = "Measure recall on questions with answers.", "eval data/samples/recall"
-    made = add("eval", "develop.evaluate.evaluate", about, example, opens=False)
-    _argument(made, "dataset", "FILE", "*.jsonl files, or folders with some", nargs="+")
-    before = "messages of another chat before each question; 0: the question alone"
-    _argument(made, "--before", "N", before, type=int, default=3)
-    beside = "also the search with this setting changed, such as compat=node (may be repeated)"
-    _argument(made, "--beside", "SETTING=VALUE", beside, action="append", default=[])
-    _argument(made, "--by", None, "also by groups of questions", choices=("language", "kind"), default="language")
-    _switch(made, "--json", "print the figures as JSON")
+    add("demo", "demo.demo", about, "demo", opens=False)
     about, example = "Call a tool and print its result as JSON.", "call get_memory_stats '{}'"
     call = add("call", "calls.call", about, example, about_c=_USUAL)
     _argument(call, "tool", "TOOL", "name of a tool, such as search_short_term_memories")

@@ -63,8 +63,8 @@ _CONSTANTS: dict[str, Any] = {
 AdvancedSettings: Any = create_model(
     "AdvancedSettings",
     __base__=Section,
-    __doc__="""Constants of recall by their names in `recall/parameters.py`, for those who measure what they change
-(`memory-server eval --beside short_term.advanced.spacing_ms=0`).""",
+    __doc__="""Constants of recall by their names in `conversations/recall/parameters.py`, for those who measure
+what they change (`tests/bench/eval.py --beside short_term.advanced.spacing_ms=0`).""",
     **_CONSTANTS,
 )
 

@@ -13,11 +13,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.quality.evaluation import SAMPLE, load_dataset
 
 from memory_server import Message, Settings, open_memory
 from memory_server.app import enrichment
-from memory_server.cli.develop.demo import samples
-from memory_server.evaluation import load_dataset
 from nlp import enriched_keywords, extract_message_keywords
 
 GOAL_RATIO = 4.0
@@ -72,12 +75,10 @@ def main() -> int:
 
     options = enrichment(Settings())
     for name in ("zh", "en"):
-        turns = load_dataset([samples() / "recall" / f"{name}.jsonl"]).turns
+        turns = load_dataset([SAMPLE / f"{name}.jsonl"]).turns
         said = [Message(turn.role, turn.content, turn.time_ms) for turn in turns]
         plain = least_us(lambda said=said: [extract_message_keywords([one]) for one in said])
-        enriched = least_us(
-            lambda said=said: [enriched_keywords([one], options, now_ms=0, with_own_days=True) for one in said]
-        )
+        enriched = least_us(lambda said=said: [enriched_keywords([one], options, now_ms=0) for one in said])
         print(f"{name}: {plain / len(said):.0f} µs a message, {enriched / len(said):.0f} µs with the defaults")
         line(f"{name}: words with the defaults, times the Node original's", enriched / plain, GOAL_RATIO, "x")
     for what, text in (("mixed", MIXED), ("without punctuation", UNBROKEN), ("one letter", "a")):

@@ -1,4 +1,4 @@
-"""Converts published data sets into the plain form of `memory-server eval`: LoCoMo, MemDaily and MemoryBank.
+"""Converts published data sets into the plain form of eval.py: LoCoMo, MemDaily and MemoryBank.
 
     python tests/bench/published_data.py locomo locomo10.json >locomo.jsonl
     python tests/bench/published_data.py memdaily messages_and_QAs/*.json >memdaily.jsonl

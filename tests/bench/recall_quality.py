@@ -2,15 +2,14 @@
 
     python tests/bench/recall_quality.py data/samples/recall --timezone Asia/Shanghai --beside compat=node
 
-Reads the data sets of `memory-server eval`. Settings count as always; --timezone and --seed give two of them.
+Reads the data sets of eval.py. Settings count as always; --timezone and --seed give two of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,6 +20,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.eval import changed, parser, status_of, talk, understood
+from bench.quality.evaluation import SAMPLE, Dataset, units_of
 from bench.quality.metrics import Estimate, Scores, ask_all, scores_by
 from bench.quality.rankers import BLIND, OURS, makers
 from bench.quality.silence import Silence, listen, silence_by, strangers_of
@@ -28,12 +29,8 @@ from bench.quality.subsets import HALVES, by_evidence, half_of, of_users, sessio
 from bench.quality.year import DAYS, IDEAL, Life, Year, plan_year
 
 from memory_server.app import parameters
-from memory_server.cli.develop.demo import samples
-from memory_server.cli.develop.evaluate import MOST_BEFORE, SEED, changed
 from memory_server.cli.terminal import console, watched, write
-from memory_server.config import load
 from memory_server.conversations.recall.parameters import Parameters
-from memory_server.evaluation import Dataset, load_dataset, units_of, with_other_talk
 from memory_server.kernel.errors import InvalidInput
 from memory_server.tools.base.shapes import counted
 
@@ -58,16 +55,11 @@ _LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-
 
 
 def flags_of(arguments: Sequence[str] | None) -> Namespace:
-    made = ArgumentParser(description="Measure recall on questions with answers, beside plain baselines.")
-    made.add_argument("dataset", nargs="+", help="*.jsonl files, or folders with some")
-    before = "messages of another chat before each question; 0: the question alone"
-    made.add_argument("--before", metavar="N", help=before, type=int, default=3)
+    made = parser("Measure recall on questions with answers, beside plain baselines.")
     only = "only the questions of this one (may be repeated)"
     made.add_argument("--user", metavar="CONVERSATION", help=only, action="append")
     half = "only every second question, counted from 0 over all files"
     made.add_argument("--questions", help=half, choices=HALVES)
-    beside = "also the search with this setting changed, such as compat=node (may be repeated)"
-    made.add_argument("--beside", metavar="SETTING=VALUE", help=beside, action="append", default=[])
     mode = made.add_mutually_exclusive_group()
     mode.add_argument("--sessions", action="store_true", help="rank sessions, each by its best memory")
     silence = "ask what the memories have no answer to, and how often nothing comes"
@@ -75,30 +67,21 @@ def flags_of(arguments: Sequence[str] | None) -> Namespace:
     year = "live a year with reinforcement and clean-up, and ask at its end"
     mode.add_argument("--year", action="store_true", help=year)
     made.add_argument("--all-users", action="store_true", help="ask of all conversations together")
-    made.add_argument("--by", help="also by groups of questions", choices=("language", "kind"), default="language")
-    made.add_argument("--json", action="store_true", help="print the figures as JSON")
-    made.add_argument("--timezone", metavar="ZONE", help="such as Asia/Shanghai")
-    made.add_argument("--seed", type=int, help="of all chance")
     return made.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; the exit status."""
-    try:
-        asyncio.run(evaluate(flags_of(arguments)))
-    except InvalidInput as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    flags = flags_of(arguments)
+    return status_of(lambda: asyncio.run(evaluate(flags)))
 
 
 async def evaluate(flags: Namespace) -> None:
     """Print a table for each group of questions, or JSON; nothing is stored."""
     _check(flags)
-    settings = load(os.environ, {"timezone": flags.timezone, "seed": flags.seed})
-    seed = SEED if settings.seed is None else settings.seed
     # Before questions are left out, so that each of them is asked after the same messages in every subset.
-    dataset = whole = with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed)
+    settings, dataset, seed = understood(flags)
+    whole = dataset
     if flags.questions:
         dataset = half_of(dataset, flags.questions)
     if flags.user:
@@ -121,8 +104,6 @@ async def evaluate(flags: Namespace) -> None:
 
 
 def _check(flags: Namespace) -> None:
-    if not 0 <= flags.before <= MOST_BEFORE:
-        raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
     if flags.all_users and (flags.year or flags.silence):
         raise InvalidInput("--year and --silence ask of one user's memories; leave --all-users out.")
     if flags.year and flags.beside:
@@ -141,7 +122,7 @@ def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Datase
     whose = "all users'" if flags.all_users else "its own user's"
     title = (
         f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, "
-        f"each question asked of {whose} after {_messages(flags.before)}."
+        f"each question asked of {whose} after {talk(flags.before)}."
     )
     tables = [_table(_group(*one), ranked, one[1], _HEADINGS) for one in groups.items()]
     return {"ranked": ranked, "units": len(units), "groups": figures}, [title, *tables, _LEGEND]
@@ -171,7 +152,7 @@ def _silence(
     searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int
 ) -> Answer:
     """Ask also what the memories have no answer to: how well each ranker tells the two kinds of question apart."""
-    files = sorted((samples() / "recall").glob("small-talk.*.txt"))
+    files = sorted(SAMPLE.glob("small-talk.*.txt"))
     sentences = [line for file in files for line in file.read_text(encoding="utf-8").splitlines() if line]
     asked = [question for question in dataset.questions if question.answerable]
     if not asked:
@@ -183,7 +164,7 @@ def _silence(
     figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
     title = (
         f"[bold]{escape(dataset.name)}[/]: {counted(len(asked), 'question')} with an answer, and "
-        f"for each what its own user's memories have no answer to, after {_messages(flags.before)}."
+        f"for each what its own user's memories have no answer to, after {talk(flags.before)}."
     )
     table = Table("exchanges by", "asked by")
     for heading in ("AUC", "silent at 95 %", "silent", "right first", "kept"):
@@ -210,7 +191,7 @@ async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int)
         f"(exchanges{again}); {year.kept} are left at its end."
     )
     shown = ("recallAt3", "recallAt3ToSearch", "recallAt3Alone")
-    title = f"{counted(len(plan.questions), 'question')} at the end, after {_messages(flags.before)}"
+    title = f"{counted(len(plan.questions), 'question')} at the end, after {talk(flags.before)}"
     table = _table(title, "exchange", year.at_the_end, {figure: _HEADINGS[figure] for figure in shown})
     asked, alone = (_ratio(year.at_the_end, figure) for figure in ("recallAt3", "recallAt3Alone"))
     left = f"The search finds {asked} of what it would find had nothing been forgotten; by the question alone {alone}."
@@ -236,10 +217,6 @@ def _wired(figures: Scores | Silence | Year) -> Any:
 def _wire_name(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
-
-
-def _messages(before: int) -> str:
-    return f"{counted(before, 'message')} of other talk" if before else "nothing else"
 
 
 def _ratio(scores: Mapping[str, Scores], figure: str) -> str:

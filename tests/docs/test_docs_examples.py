@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench import eval as evaluate
 from docs.markdown_pages import CHINESE, ROOT, Block, Page, agrees, english, page, pages, steps
 
 from memory_server.cli import parser
 from sandbox import cli as sandbox_cli
 
-PROGRAMS = {"memory-server": parser.main, "trigger-sandbox": sandbox_cli.main}
+PROGRAMS = {"memory-server": parser.main, "trigger-sandbox": sandbox_cli.main, "tests/bench/eval.py": evaluate.main}
+IN_A_CLONE = ".venv/bin/python "
 ELSEWHERE = ("docs/reference/trigger-api.md", "docs/explanation/sandbox-security.md")
 """The first has triggers, which tests/sandbox/test_sandbox_docs.py runs; the second shows the layers of one machine."""
 
@@ -94,6 +96,7 @@ def test_the_pages_a_newcomer_reads_have_examples() -> None:
 
 def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """What a command prints on both outputs. Our own programs run in this process: a start takes half a second."""
+    command = command.removeprefix(IN_A_CLONE)
     if _needs_a_shell(command):
         done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
         return done.stdout.decode() + done.stderr.decode()

@@ -1,4 +1,4 @@
-"""`memory-server eval`: what it prints, and how it ends."""
+"""`tests/bench/eval.py`: what it prints, and how it ends."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.eval import main
+from bench.quality.evaluation import SAMPLE
 from bench.recall_quality import main as bench
 from rich.cells import cell_len
 
-from memory_server.cli.develop.demo import samples
-from memory_server.cli.parser import main
-
 Run = Callable[..., tuple[int, str, str]]
-ENGLISH = str(samples() / "recall" / "en.jsonl")
-CHINESE = str(samples() / "recall" / "zh.jsonl")
+ENGLISH = str(SAMPLE / "en.jsonl")
+CHINESE = str(SAMPLE / "zh.jsonl")
 
 
 @pytest.fixture
 def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run(…)`: exit status, standard output, standard error of `memory-server eval …`."""
+    """`run(…)`: exit status, standard output, standard error of the script."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["eval", *arguments])
+        status = main(arguments)
         out, err = capfd.readouterr()
         return status, out, err
 

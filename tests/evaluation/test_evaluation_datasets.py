@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.quality.evaluation import Dataset, Turn, load_dataset, units_of
 from bench.quality.subsets import by_evidence, half_of, of_users, sessions_of
 
-from memory_server.evaluation import Dataset, Turn, load_dataset, units_of
 from memory_server.kernel.errors import InvalidInput
 
 TURN = {

@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from bench.quality.evaluation import APART_MS, SAMPLE, Dataset, Question, Turn, load_dataset, units_of, with_other_talk
 from bench.quality.metrics import Outcome, Scope, ask_all
 from bench.quality.rankers import makers
 from sample_memories import DAY, NOW
 
 from memory_server.app import parameters
-from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.evaluation import APART_MS, Dataset, Question, Turn, load_dataset, units_of, with_other_talk
 
 
 @pytest.fixture(scope="module")
 def sample() -> Dataset:
-    return load_dataset([samples() / "recall"])
+    return load_dataset([SAMPLE])
 
 
 def chat(name: str, *texts: str) -> tuple[Turn, ...]:

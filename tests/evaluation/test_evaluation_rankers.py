@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench.quality.evaluation import SAMPLE, Dataset, Question, Turn, Unit, load_dataset, units_of
 from bench.quality.metrics import Asked, Scope, ask_all, clusters, scores_by
 from bench.quality.rankers import DEPTH, bigrams, makers, words
 from bench.quality.subsets import sessions_of
@@ -13,9 +14,7 @@ from sample_memories import DAY, MINUTE, NOW
 
 from memory_server import Message, open_memory
 from memory_server.app import parameters
-from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.evaluation import Dataset, Question, Turn, Unit, load_dataset, units_of
 from memory_server.kernel.times import iso
 
 PARAMETERS = parameters(Settings(timezone="UTC"))
@@ -36,7 +35,7 @@ def found(ranker: str, units: list[Unit], text: str) -> list[str]:
 
 @pytest.mark.anyio
 async def test_search_gives_what_a_running_server_gives_in_the_same_order(tmp_path: Path) -> None:
-    dataset = load_dataset([samples() / "recall" / "zh.jsonl"])
+    dataset = load_dataset([SAMPLE / "zh.jsonl"])
     now_ms = max(question.asked_ms for question in dataset.questions)
     compared = 0
     settings = Settings(data_dir=tmp_path, now=iso(now_ms), seed=1)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from bench.quality.evaluation import SAMPLE, Dataset, load_dataset
 
-from memory_server.cli.develop.demo import samples
-from memory_server.evaluation import Dataset, load_dataset
 from memory_server.kernel.times import DAY_MS
 
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
-    return load_dataset([samples() / "recall"])
+    return load_dataset([SAMPLE])
 
 
 def test_it_is_large_enough(dataset: Dataset) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from bench.quality.evaluation import SAMPLE, Dataset, Question, Turn, Unit, load_dataset
 from bench.quality.year import EXCHANGES_A_DAY, IDEAL, Life, Plan, Year, plan_year
 
 from memory_server.app import parameters
-from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
 from memory_server.conversations.recall.parameters import Parameters
-from memory_server.evaluation import Dataset, Question, Turn, Unit, load_dataset
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
 
 START_MS = 1_767_225_600_000
@@ -21,7 +20,7 @@ ORIGINAL = parameters(Settings(timezone="UTC", compat="node"))
 
 @pytest.fixture(scope="module")
 def sample() -> Dataset:
-    return load_dataset([samples() / "recall" / "zh.jsonl"])
+    return load_dataset([SAMPLE / "zh.jsonl"])
 
 
 def chats(*sizes: int) -> Dataset:

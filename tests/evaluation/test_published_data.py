@@ -1,4 +1,4 @@
-"""The converter of published data sets: each form on a small one, read back by `memory-server eval`."""
+"""The converter of published data sets: each form on a small one, read back as a data set."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from bench.published_data import convert
+from bench.quality.evaluation import Dataset, load_dataset, units_of
 from bench.quality.rankers import text_of
 from bench.quality.subsets import by_evidence
 
-from memory_server.evaluation import Dataset, load_dataset, units_of
 from memory_server.kernel.times import iso
 
 MEMORYBANK = {

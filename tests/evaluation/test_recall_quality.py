@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.quality.evaluation import SAMPLE
 from bench.recall_quality import main
 from rich.cells import cell_len
 
-from memory_server.cli.develop.demo import samples
-
 Run = Callable[..., tuple[int, str, str]]
-ENGLISH = str(samples() / "recall" / "en.jsonl")
-CHINESE = str(samples() / "recall" / "zh.jsonl")
+ENGLISH = str(SAMPLE / "en.jsonl")
+CHINESE = str(SAMPLE / "zh.jsonl")
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_a
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("opencc", reason="OpenCC has no wheel for this machine")
-    sample = str(samples() / "recall")
+    sample = str(SAMPLE)
     usual = json.loads(run(sample, "--json", "--timezone", "Asia/Shanghai")[1])["groups"]
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
     node = json.loads(run(sample, "--json")[1])["groups"]

@@ -255,7 +255,7 @@ ELSEWHERE = {
     "sandbox/cli.py": "the null device",
     "sandbox/worker/main.py": "the null device",
     "sandbox/worker/hardening.py": "a new file only, to find out that it cannot be made",
-    "memory_server/cli/develop/demo.py": "a temporary folder",
+    "memory_server/cli/demo.py": "a temporary folder",
     "memory_server/storage/backups/files.py": "a temporary file without a name",
     "memory_server/shim.py": "the runtime folder, which is this user's only",
     "memory_server/cli/shared_process.py": "the runtime folder, which is this user's only",

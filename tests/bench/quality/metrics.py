@@ -14,9 +14,8 @@ from math import comb, log2
 from typing import Literal
 
 import numpy as np
+from bench.quality.evaluation import Question, Unit, grouped
 from bench.quality.rankers import OURS, Floats, Maker, Ranker, Ranking
-
-from memory_server.evaluation import Question, Unit, grouped
 
 RESAMPLES = 1_000
 """Bootstrap samples: enough that the ends of an interval move by less than a point between seeds."""

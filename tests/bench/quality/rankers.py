@@ -15,11 +15,11 @@ from math import log
 
 import numpy as np
 import numpy.typing as npt
+from bench.quality.evaluation import DEPTH, Question, Unit, deciding, query_of, remembered, units_of
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import Parameters
-from memory_server.evaluation import DEPTH, Question, Unit, deciding, query_of, remembered, units_of
 from nlp.lexicon.function_words import STOP_WORDS
 from nlp.segment import segment
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
+from bench.quality.evaluation import Question, Unit
 from bench.quality.metrics import Estimate, Resampled, clusters, shelves
 from bench.quality.rankers import Floats, Maker, Ranker
-
-from memory_server.evaluation import Question, Unit
 
 KEPT = 0.95
 """Share of the right first answers that stay at the threshold of `silent_95`."""

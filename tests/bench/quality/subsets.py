@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from memory_server.evaluation import PAUSE_MS, Dataset, Turn, Unit
+from bench.quality.evaluation import PAUSE_MS, Dataset, Turn, Unit
+
 from memory_server.kernel.errors import InvalidInput
 
 HALVES = ("even", "odd")

@@ -12,17 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from random import Random
 
-from bench.quality.metrics import Outcome, Scores, clusters, score
-from bench.quality.rankers import OURS, text_of
-from memory_store import MemoryStore
-
-from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.indexed_selection import Decision
-from memory_server.conversations.recall.parameters import Parameters
-from memory_server.conversations.services import Services
-from memory_server.conversations.trigger_runner import SandboxRunner
-from memory_server.evaluation import (
+from bench.quality.evaluation import (
     APART_MS,
     Dataset,
     Question,
@@ -35,6 +25,16 @@ from memory_server.evaluation import (
     units_of,
     with_other_talk,
 )
+from bench.quality.metrics import Outcome, Scores, clusters, score
+from bench.quality.rankers import OURS, text_of
+from memory_store import MemoryStore
+
+from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.indexed_selection import Decision
+from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.services import Services
+from memory_server.conversations.trigger_runner import SandboxRunner
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
 from sandbox import TriggerSandbox

@@ -1,19 +1,37 @@
-"""`eval`: ask the questions of a data set, and show how often the right memory came."""
+"""Asks the questions of a data set, and shows how often the right memory came. For use in a clone:
+
+    .venv/bin/python tests/bench/eval.py data/samples/recall
+
+Settings count as always; --timezone and --seed give two of them. Nothing is stored.
+"""
 
 from __future__ import annotations
 
 import os
-from argparse import Namespace
-from collections.abc import Mapping, Sequence
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.quality.evaluation import (
+    Answer,
+    Dataset,
+    answers,
+    figures,
+    grouped,
+    load_dataset,
+    units_of,
+    with_other_talk,
+)
+
 from memory_server.app import parameters
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
-from memory_server.evaluation import Answer, answers, figures, grouped, load_dataset, units_of, with_other_talk
 from memory_server.kernel.errors import InvalidInput
 from memory_server.tools.base.shapes import counted
 
@@ -34,12 +52,53 @@ _HEADINGS = {
 }
 
 
-async def evaluate(settings: Settings, flags: Namespace) -> None:
-    """Print a table for each group of questions, or JSON; nothing is stored."""
+def parser(about: str) -> ArgumentParser:
+    """The arguments that recall_quality.py has too."""
+    made = ArgumentParser(description=about)
+    made.add_argument("dataset", metavar="FILE", nargs="+", help="*.jsonl files, or folders with some")
+    before = "messages of another chat before each question; 0: the question alone"
+    made.add_argument("--before", metavar="N", help=before, type=int, default=3)
+    beside = "also the search with this setting changed, such as compat=node (may be repeated)"
+    made.add_argument("--beside", metavar="SETTING=VALUE", help=beside, action="append", default=[])
+    made.add_argument("--by", help="also by groups of questions", choices=("language", "kind"), default="language")
+    made.add_argument("--json", action="store_true", help="print the figures as JSON")
+    made.add_argument("--timezone", metavar="ZONE", help="such as Asia/Shanghai")
+    made.add_argument("--seed", metavar="N", type=int, help="of all chance")
+    return made
+
+
+def understood(flags: Namespace) -> tuple[Settings, Dataset, int]:
+    """The settings, the data set with other talk before each question, and the seed. Raises InvalidInput if an argument
+    cannot be used."""
     if not 0 <= flags.before <= MOST_BEFORE:
         raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
+    settings = load(os.environ, {"timezone": flags.timezone, "seed": flags.seed})
     seed = SEED if settings.seed is None else settings.seed
-    dataset = with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed)
+    return settings, with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed), seed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; the exit status."""
+    flags = parser("Measure recall on questions with answers.").parse_args(arguments)
+    return status_of(lambda: evaluate(flags))
+
+
+def status_of(run: Callable[[], object]) -> int:
+    """The exit status of `run`. Bad input is one sentence on standard error; a reader of the output may stop early."""
+    try:
+        run()
+    except InvalidInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # Python must not report it when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def evaluate(flags: Namespace) -> None:
+    """Print a table for each group of questions, or JSON."""
+    settings, dataset, _ = understood(flags)
     units = units_of(dataset.turns)
     searches = {OURS: settings} | {change: changed(settings, change) for change in flags.beside}
     asked = {
@@ -55,11 +114,15 @@ async def evaluate(settings: Settings, flags: Namespace) -> None:
         about = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
         write({**about, "memories": len(units), "groups": found})
         return
-    talk = f"{counted(flags.before, 'message')} of other talk" if flags.before else "nothing else"
     out = console()
-    out.print(f"[bold]{escape(dataset.name)}[/]: {counted(len(units), 'memory')}, each question asked after {talk}.")
+    after = f"each question asked after {talk(flags.before)}"
+    out.print(f"[bold]{escape(dataset.name)}[/]: {counted(len(units), 'memory')}, {after}.")
     for group, searched in found.items():
         out.print(_table(group, searched))
+
+
+def talk(before: int) -> str:
+    return f"{counted(before, 'message')} of other talk" if before else "nothing else"
 
 
 def changed(settings: Settings, change: str) -> Settings:
@@ -103,3 +166,7 @@ def _table(group: str, found: Mapping[str, Mapping[str, float]]) -> Table:
         cells = (of_one.get(figure, "-") for figure in headings)
         table.add_row(escape(name), *(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells))
     return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

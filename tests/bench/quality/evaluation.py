@@ -1,7 +1,7 @@
 """How good recall is: questions whose answers are known, asked of the server's own search, each after other talk, and
 how often the right memory came. Chance is a seed.
 
-It reads files and computes figures. It stores nothing, and only the commands import it. tests/bench/recall_quality.py
+It reads files and computes figures, and stores nothing. tests/bench/eval.py prints them; tests/bench/recall_quality.py
 measures the same data sets in more ways.
 
 The form of a data set is JSON lines, each a turn or a question (docs/how-to/evaluate-recall.md):
@@ -31,6 +31,8 @@ from memory_server.kernel.messages import Message, Role, context_text
 from memory_server.kernel.times import MINUTE_MS, milliseconds
 from memory_server.storage.json_store import codec
 
+SAMPLE = Path(__file__).parents[3] / "data" / "samples" / "recall"
+"""The questions written for this project."""
 PAUSE_MS = 60 * MINUTE_MS
 """A pause after which something new begins: longer than any answer takes."""
 

@@ -30,7 +30,7 @@ SEED = 7
 def samples() -> Path:
     """The folder of the sample conversation: in the wheel, or in the source tree."""
     shipped = Path(str(files("memory_server"))) / "samples"
-    return shipped if shipped.is_dir() else Path(__file__).parents[3] / "data" / "samples"
+    return shipped if shipped.is_dir() else Path(__file__).parents[2] / "data" / "samples"
 
 
 async def demo(settings: Settings, flags: Namespace) -> None:

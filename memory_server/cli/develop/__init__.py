@@ -1,1 +1,0 @@
-"""Commands for people who evaluate and develop recall."""
