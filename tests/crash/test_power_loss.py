@@ -53,11 +53,13 @@ async def test_what_was_acknowledged_survives_a_power_loss(tmp_path: Path, disk:
     await write(tmp_path / "data", disk, tmp_path / "lost", 9)
 
 
-@pytest.mark.parametrize("where", ["journal.sync_file", "folders.sync_file", "folders.sync_folder"])
+@pytest.mark.parametrize(
+    "where", ["storage.partition.journal.sync_file", "kernel.files.sync_file", "kernel.files.sync_folder"]
+)
 async def test_a_forgotten_sync_is_found_by_this_test(
     tmp_path: Path, disk: LosingDisk, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr(f"memory_server.storage.partition.{where}", unsynced)
+    monkeypatch.setattr(f"memory_server.{where}", unsynced)
     with pytest.raises((AssertionError, SnapshotBroken)):
         await write(tmp_path / "data", disk, tmp_path / "lost", 9)
 

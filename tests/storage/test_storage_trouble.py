@@ -43,10 +43,10 @@ def failing(number: int) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     "where",
     [
-        "partition.journal.sync_file",
-        "partition.folders.sync_file",
-        "json_store.open_conversation.try_lock",
-        "partition.folders.make_folder",
+        "storage.partition.journal.sync_file",
+        "kernel.files.sync_file",
+        "storage.json_store.open_conversation.try_lock",
+        "kernel.files.make_folder",
     ],
 )
 async def test_a_write_that_fails_says_why_changes_nothing_and_reading_goes_on(
@@ -54,9 +54,9 @@ async def test_a_write_that_fails_says_why_changes_nothing_and_reading_goes_on(
 ) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
-    chat = "new" if where.endswith(("make_folder", "folders.sync_file")) else "chat"
+    chat = "new" if where.startswith("kernel.files.") else "chat"
     with monkeypatch.context() as patch:
-        patch.setattr(f"memory_server.storage.{where}", failing(number))
+        patch.setattr(f"memory_server.{where}", failing(number))
         with pytest.raises(StorageUnwritable, match=advice):
             await commit(store, Added(memory("b")), chat=chat)
         assert [*(await store.read("chat")).short_term] == ["a"]
@@ -67,14 +67,16 @@ async def test_a_write_that_fails_says_why_changes_nothing_and_reading_goes_on(
     assert [*(await reopened(tmp_path, chat)).short_term][-1:] == ["c"]
 
 
-@pytest.mark.parametrize("where", ["journal.append", "folders.write_aside", "folders.append_durably"])
+@pytest.mark.parametrize(
+    "where", ["storage.partition.journal.append", "kernel.files.write_aside", "kernel.files.append_durably"]
+)
 async def test_a_compaction_that_fails_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     with monkeypatch.context() as patch:
-        patch.setattr(f"memory_server.storage.partition.{where}", failing(errno.ENOSPC))
+        patch.setattr(f"memory_server.{where}", failing(errno.ENOSPC))
         with pytest.raises(StorageUnwritable, match="disk is full"):
             await store.compact("chat")
         assert [*(await store.read("chat")).short_term] == ["a"]

@@ -37,6 +37,8 @@ _TOUCH_SECONDS = 1.0
 """How long noting a use waits for other writers: a search must not wait for it."""
 CHECKED_BYTES = 64 * 1024**2
 """A file of up to this size is examined before a process first writes to it: 0.3 s. A larger one only by `doctor`."""
+_AGAIN_SECONDS = 0.2
+"""After which an index can be read that another process was about to make: the making takes some milliseconds."""
 _WAITED_SECONDS = 0.05
 """A write that begins later than this counts as one that waited, in the figures."""
 
@@ -250,6 +252,9 @@ class SqliteStore:
             try:
                 return read(connection)
             except sqlite3.Error as error:
+                if "vtable constructor failed" in str(error) and not schema.is_damage(error):
+                    time.sleep(_AGAIN_SECONDS)  # another process is making the file
+                    return read(connection)
                 index_only = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
                 if schema.is_lenient(connection) or index_only or not schema.is_damage(error):
                     raise
