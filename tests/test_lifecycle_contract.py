@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from memory_server.app import App, open_memory
+from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
@@ -179,3 +181,79 @@ async def test_a_backup_brings_back_what_was_deleted(engine: Engine, mode: str) 
     newest, *_ = await engine.past.history(limit=1)
     await engine.past.undo(newest.id)
     assert await engine.texts() == ["pears grow there"]
+
+
+async def test_a_place_or_a_change_that_is_not_there_is_refused(engine: Engine) -> None:
+    stored = await engine.store("apples grow here")
+    absent = stored.replace("1-", "7-") if "-" in stored else "k999"
+    with pytest.raises(InvalidInput):
+        await engine.past.history(before=absent)
+    with pytest.raises(InvalidInput):
+        await engine.past.undo(stored, "elsewhere")
+    with pytest.raises(InvalidInput):
+        [row async for row in engine.past.clean_up("elsewhere")]
+    assert await engine.texts() == ["apples grow here"]
+
+
+async def test_damaged_knowledge_stops_no_backup_of_conversations(tmp_path: Path) -> None:
+    async with open_memory(tmp_path / "data") as app:
+        await conversations(app).store("apples grow here")
+        await notes(app).store("pears grow there")
+    file = tmp_path / "data" / ".memory-server" / "knowledge.sqlite3"
+    file.write_bytes(file.read_bytes()[:5000])
+    async with open_memory(tmp_path / "data") as app:
+        made = await app.context.backups.make("all")
+        assert made.backup.conversations == 1
+        assert len(made.left_out) == 1
+        assert "knowledge.sqlite3" in made.left_out[0]
+        assert (await app.context.backups.make("one", only="小明")).left_out == ()
+        with pytest.raises(InvalidInput, match="nothing is stored in the conversation notes"):
+            await app.context.backups.make("none", only="notes")
+
+
+async def test_a_backup_whose_knowledge_is_damaged_changes_nothing(tmp_path: Path) -> None:
+    async with open_memory(tmp_path / "data") as app:
+        chat, noted = conversations(app), notes(app)
+        await chat.store("apples grow here")
+        await noted.store("pears grow there")
+        await app.context.backups.make("one")
+        await chat.delete("apples grow here")
+        copy = app.home.backups.knowledge_of("one")
+        copy.write_bytes(copy.read_bytes()[:5000])
+        before = await chat.past.history()
+        for mode in ("merge", "overwrite"):
+            with pytest.raises(StorageError, match="cannot be used"):
+                await app.context.backups.restore("one", mode)  # type: ignore[arg-type]
+        assert await chat.past.history() == before
+        assert await noted.texts() == ["pears grow there"]
+        assert [row.place for row in await app.context.backups.restore("one", only="小明")] == ["小明"]
+
+
+async def test_a_second_backup_of_one_name_takes_nothing_from_the_first(tmp_path: Path) -> None:
+    async with open_memory(tmp_path / "data") as app:
+        await notes(app).store("pears grow there")
+        await app.context.backups.make("one")
+        with pytest.raises(InvalidInput, match="one"):
+            await app.context.backups.make("one")
+        assert app.home.backups.knowledge_of("one").exists()
+        kept = [path.name for path in app.home.backups.folder.iterdir()]
+        assert sorted(kept) == ["one.backup.gz", "one.knowledge.sqlite3"]
+
+
+async def test_the_history_says_where_if_there_are_several_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_memory(tmp_path) as app:
+        for chat, count in (("old", 2), ("new", 3)):
+            for number in range(count):
+                await app.conversation(chat).short_term.add([Message("user", f"apples of the {number}. tree")])
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False, raising=False)
+
+    def printed(*flags: str) -> str:
+        assert main(["--data-dir", str(tmp_path), "history", *flags]) == 0
+        return capsys.readouterr().out
+
+    shown = await asyncio.to_thread(printed, "--limit", "2")
+    assert shown.count(" in new ") == 2
+    assert "More: -c ID, or a larger --limit" in shown
+    assert "More: --before 2-" in await asyncio.to_thread(printed, "-c", "new", "--limit", "2")

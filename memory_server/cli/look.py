@@ -199,7 +199,12 @@ async def history(app: App, flags: Namespace) -> None:
         for change in await engine.history(only, before=flags.before, limit=flags.limit + 1)
     ]
     found.sort(key=lambda change: -change.at_ms)
-    several, out = len({change.place for change in found}) > 1, console()
+    # Each conversation has a sequence of its own, and all knowledge has one.
+    places = {engine.keeps: await engine.places() for engine in engines if only is None}
+    before = flags.before is not None or only is not None
+    several = not before and sum(map(len, places.values())) > 1
+    one_sequence = before or len(places.get("conversations", ())) + bool(places.get("knowledge")) == 1
+    out = console()
     for change in found[: flags.limit]:
         in_it = f" {term(f'in {change.place}')}" if several else ""
         steps = "; ".join(map(step_text, change.steps))
@@ -208,7 +213,8 @@ async def history(app: App, flags: Namespace) -> None:
     if not found:
         out.print(f"No change is in the history; {escape(_whereabouts(app, await chosen(app, flags)))}")
     elif len(found) > flags.limit:
-        out.print("More: -c ID, or a larger --limit" if several else f"More: --before {found[flags.limit - 1].id}")
+        last = found[flags.limit - 1].id
+        out.print(f"More: --before {last}" if one_sequence else "More: -c ID, or a larger --limit")
 
 
 def step_text(step: Step) -> str:

@@ -62,8 +62,7 @@ async def undo(app: App, flags: Namespace) -> None:
     if flags.dry_run:
         raise InvalidInput("--dry-run goes with --memory; a change can be taken back, and that too.")
     engine = engine_of(app.context.engines, flags.change)
-    named = engine.keeps == "conversations" and hasattr(flags, "conversation")
-    place = (await chosen(app, flags))[0] if named else None
+    place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     done, out = await engine.undo(flags.change, place, by="undo_change"), console()
     out.print(escape(f"Undid {flags.change}; change {done.id}."))
     for step in done.steps:

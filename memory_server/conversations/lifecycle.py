@@ -76,6 +76,8 @@ class ConversationLifecycle:
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
     ) -> list[PastChange]:
         names = await self._among(place) if before is None else [await self._place_of(before, place)]
+        if before is not None and _version_in(before) > await self._conversations.version(names[0]):
+            raise InvalidInput(f"There is no change {before}; `memory-server history` lists the changes.")
         pages = [await self._history(name, before, limit) for name in names]
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
@@ -94,6 +96,8 @@ class ConversationLifecycle:
     async def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
     ) -> AsyncIterator[Cleaned]:
+        if place is not None and conversation_id_of(place) not in await self.places():
+            raise InvalidInput(f"There is no conversation {place}; `memory-server list` shows all.")
         for name in await self._among(place):
             try:
                 removed = await self._conversations.get(name).short_term.clean_up(dry_run=dry_run, by=by)
@@ -153,6 +157,13 @@ class ConversationLifecycle:
         if len(made) > 1:
             raise InvalidInput(f"The change {change} can be one of {' or '.join(made)}; say which with -c.")
         return made[0]
+
+    async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
+        def check() -> None:
+            with backups.open(name):
+                pass
+
+        await asyncio.to_thread(check)
 
     async def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str

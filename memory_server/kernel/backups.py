@@ -83,7 +83,7 @@ class BackupWriter(Protocol):
         """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
 
     def beside(self) -> Path:
-        """A path beside it that is free, for a copy of the knowledge."""
+        """A path for a copy of the knowledge, which is part of the backup after `finish`."""
 
     def discard(self) -> None:
         """Remove what was written; does nothing after `finish`."""

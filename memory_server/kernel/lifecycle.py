@@ -119,7 +119,8 @@ class Lifecycle(Protocol):
     def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
     ) -> AsyncIterator[Cleaned]:
-        """Move what is due into the archive, place by place, or with `dry_run` say what that would be."""
+        """Move what is due into the archive, place by place, or with `dry_run` say what that would be. Raises
+        InvalidInput: there is no such place."""
 
     async def keep_up(self, seen_from_ms: int) -> int:
         """The daily upkeep: clean up, and delete for good what is kept no longer, as seen from `seen_from_ms`; how much
@@ -130,6 +131,9 @@ class Lifecycle(Protocol):
 
     async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
         """Add what is stored to a backup, calling `advance` after each place. `only`: one conversation."""
+
+    async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
+        """Raises StorageError or BackupNotFound: what a backup holds of this engine cannot be used."""
 
     def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str

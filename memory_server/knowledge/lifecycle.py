@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
-from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     Cleaned,
@@ -63,7 +63,7 @@ class KnowledgeLifecycle:
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
     ) -> list[PastChange]:
         found: list[PastChange] = []
-        seq = None if before is None else seq_of(before)
+        seq = None if before is None else await self._made(before)
         while len(found) < limit:
             page = await self._store.operations(before=seq, limit=limit)
             for scope, done in page:
@@ -77,11 +77,10 @@ class KnowledgeLifecycle:
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         """As `Lifecycle.undo`; its entries are as they are now."""
-        seq = seq_of(change)
-        found = await self._store.operations(before=seq + 1, limit=1)
-        if not found or found[0][1].seq != seq:
-            raise InvalidInput(f"There is no change {change}; `memory-server history` lists all changes.")
-        scope, operation = found[0]
+        seq = await self._made(change)
+        [(scope, operation)] = await self._store.operations(before=seq + 1, limit=1)
+        if place not in (None, place_of(scope)):
+            raise InvalidInput(f"The change {change} was made in {place_of(scope)}, not in {place}; leave -c out.")
         if _REPLACED in operation.detail:
             former = Path(operation.detail[_REPLACED])
             if not await asyncio.to_thread(former.exists):
@@ -97,11 +96,22 @@ class KnowledgeLifecycle:
         steps = (Step("knowledge", each.ref, beginning(each.title or each.body)) for each in done.entries)
         return Undone(done.change_id or change, tuple(steps))
 
+    async def _made(self, change: str) -> int:
+        """The number of a change. Raises InvalidInput: there is no such change."""
+        seq = seq_of(change)
+        found = await self._store.operations(before=seq + 1, limit=1)
+        if not found or found[0][1].seq != seq:
+            raise InvalidInput(f"There is no change {change}; `memory-server history` lists all changes.")
+        return seq
+
     async def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
     ) -> AsyncIterator[Cleaned]:
         """As `Lifecycle.clean_up`, and remove what is in the archive for longer than it is kept. It is no later for it
         than a day after the last operation: so a clock that is years ahead, or a long leave, costs nothing."""
+        layers = [f"layers/{layer.name}" for layer in self._knowledge.layers.known]
+        if place not in (None, *await self.places(), *layers):
+            raise InvalidInput(f"There is no place {place}; `memory-server where` shows what holds entries.")
         done = [operation for _, operation in await self._store.operations()]
         last = next((each for each in done if each.op != "cleanup"), done[-1] if done else None)
         now_ms = self._clock() if last is None else min(self._clock(), last.at_ms + DAY_MS)
@@ -140,11 +150,31 @@ class KnowledgeLifecycle:
         return [self._store.examine, *(layer.folder.examine for layer in self._knowledge.layers.known)]
 
     async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
-        held = await self._knowledge.overview() if only is None else {}
-        entries = sum(figures.count + figures.archived for figures in held.values())
-        if entries:
-            await self._store.copy_to(await asyncio.to_thread(backup.beside))
+        if only is not None:
+            return Copied()
+        try:
+            held = await self._knowledge.overview()
+            entries = sum(figures.count + figures.archived for figures in held.values())
+            if entries:
+                await self._store.copy_to(await asyncio.to_thread(backup.beside))
+        except StorageUnwritable:
+            raise  # the copy, not the store
+        except StorageError as error:
+            log.warning("left out of the backup: %s", error)
+            return Copied(left_out=(str(error),))
         return Copied(entries)
+
+    async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
+        copy = backups.knowledge_of(name)
+        if only is not None or not await asyncio.to_thread(copy.exists):
+            return
+        other = self._store.copy_at(copy)
+        try:
+            broken = [finding.what for finding in await other.examine() if finding.grade == "error"]
+        finally:
+            await other.aclose()
+        if broken:
+            raise StorageError(f"The knowledge of the backup {name} cannot be used: {broken[0]}", copy)
 
     async def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str

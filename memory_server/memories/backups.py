@@ -1,7 +1,7 @@
-"""Backups of conversations: made while others write, and restored as ordinary changes.
+"""Backups of both engines: made while others write, and restored as ordinary changes.
 
-Each conversation is copied at one moment, one conversation after the other. A restore goes through the store, so it is
-in the journal, and what it replaces or removes stays in the history.
+Each conversation is copied at one moment, one after the other, and then the knowledge. A restore goes through the
+stores, so it is in the history, and so is what it replaces or removes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, Restored
 
 
 @dataclass(frozen=True, slots=True)
 class BackupMade:
-    """A backup was made. `left_out`: a sentence for each conversation that could not be read."""
+    """A backup was made. `left_out`: a sentence for each conversation, or for the knowledge, that cannot be read."""
 
     backup: Backup
     left_out: tuple[str, ...]
@@ -41,13 +41,14 @@ class Backups:
         back up; StorageError: it could not be written; no part of it was kept."""
         now_ms, wanted = self._clock(), None if only is None else conversation_id_of(only)
         chosen = await asyncio.to_thread(self._free_name, now_ms) if name is None else backup_name(name)
-        places = [place for engine in self._engines for place in await engine.places()]
+        engines = [engine for engine in self._engines if only is None or engine.keeps == "conversations"]
+        places = [place for engine in engines for place in await _places(engine)]
         if wanted not in places if wanted is not None else not places:
             where = "" if only is None else f" in the conversation {only}"
             raise InvalidInput(f"There is nothing to back up: nothing is stored{where} yet.")
         writer = await asyncio.to_thread(self._shelf.begin, chosen, now_ms)
         try:
-            copied = [await engine.copy_to(writer, wanted, advance) for engine in self._engines]
+            copied = [await engine.copy_to(writer, wanted, advance) for engine in engines]
             left_out = tuple(reason for each in copied for reason in each.left_out)
             entries = sum(each.entries for each in copied)
             return BackupMade(await asyncio.to_thread(writer.finish), left_out, entries)
@@ -64,15 +65,18 @@ class Backups:
         by: str = "restore",
         advance: Callable[[], None] = lambda: None,
     ) -> list[Restored]:
-        """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each place; with
-        `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
+        """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each conversation;
+        with `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
         before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
         `only`; StorageError: one could not be written; the message says how many were restored before it."""
         done: list[Restored] = []
+        for engine in self._engines[1:]:  # the first one checks its part before it changes anything
+            await engine.check_backup(self._shelf, name, only)
         for engine in self._engines:
             async for restored in engine.restore(self._shelf, name, mode, dry_run=dry_run, only=only, by=by):
                 done.append(restored)
-                advance()
+                if restored.keeps == "conversations":
+                    advance()
         return done
 
     async def listed(self) -> list[Backup]:
@@ -88,3 +92,11 @@ class Backups:
         taken = {backup.name for backup in self._shelf.listed()}
         others = (f"{name}-{number}" for number in range(2, len(taken) + 3))
         return next(free for free in (name, *others) if free not in taken)
+
+
+async def _places(engine: Lifecycle) -> list[str]:
+    """Those of an engine; one that cannot be read holds something, which `copy_to` then names."""
+    try:
+        return await engine.places()
+    except StorageError:
+        return [engine.keeps]

@@ -143,6 +143,7 @@ class BackupFileWriter:
     def __init__(self, path: Path, name: str, created_ms: int) -> None:
         self._path, self._name, self._created_ms = path, name, created_ms
         self._aside = path.with_name(f".{secrets.token_hex(8)}.next")
+        self._knowledge = path.with_name(f".{secrets.token_hex(8)}.next")
         self._counts = [0, 0, 0]
         with _told(path.parent):
             folders.make_folder(path.parent)
@@ -184,10 +185,8 @@ class BackupFileWriter:
         return Backup(self._name, self._created_ms, size, conversations, short, long)
 
     def beside(self) -> Path:
-        """The path of the copy of the knowledge, which may be left of a backup that was never finished."""
-        path = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
-        path.unlink(missing_ok=True)
-        return path
+        """A path for a copy of the knowledge, which gets its name with the backup."""
+        return self._knowledge
 
     def discard(self) -> None:
         """Remove what was written aside; does nothing after `finish`."""
@@ -196,9 +195,16 @@ class BackupFileWriter:
             with contextlib.suppress(OSError, ValueError):
                 part.close()
         folders.remove_file(self._aside)
+        folders.remove_file(self._knowledge)
 
     def _publish(self) -> None:
-        """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other."""
+        """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other. The
+        copy of the knowledge is there before it: a backup that can be seen is whole."""
+        if os.path.lexists(self._path):
+            raise _taken(self._name)
+        if self._knowledge.exists():
+            beside = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
+            folders.patiently(lambda: self._knowledge.replace(beside))
         try:
             folders.patiently(lambda: os.link(self._aside, self._path))
         except FileExistsError as error:
