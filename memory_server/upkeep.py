@@ -110,4 +110,4 @@ class Jobs:
         with contextlib.suppress(asyncio.CancelledError):
             forgotten = await self._run
             if forgotten is not None:
-                log.info("upkeep: %d memories forgotten", forgotten)
+                log.info("upkeep: %d memories and entries went into the archive", forgotten)

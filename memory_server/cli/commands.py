@@ -163,7 +163,7 @@ def _mend(add: Add) -> None:
     pin = add("pin", "mend.pin", "Keep a memory for good, or (--off) no longer.", "pin 3f2a", about_c=_ALL)
     _argument(pin, "memory", "ID", "id of the memory, or its beginning")
     _switch(pin, "--off", "let the clean-up forget it when it has faded")
-    about = "Forget faded memories where there are too many."
+    about = "Forget faded memories; archive expired entries."
     cleanup = add("cleanup", "mend.cleanup", about, "cleanup --dry-run", about_c=_ALL)
     _dry_run(cleanup, "say what would be forgotten, and why")
 
