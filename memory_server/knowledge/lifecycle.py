@@ -105,33 +105,38 @@ class KnowledgeLifecycle:
         return seq
 
     async def clean_up(
-        self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
+        self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup", seen_from_ms: int | None = None
     ) -> AsyncIterator[Cleaned]:
-        """As `Lifecycle.clean_up`, and remove what is in the archive for longer than it is kept. It is no later for it
-        than a day after the last operation: so a clock that is years ahead, or a long leave, costs nothing."""
+        """As `Lifecycle.clean_up`, and delete for good what is kept no longer, as seen from `seen_from_ms`. The present
+        is at most a day after the last operation, also for `seen_from_ms` None: so a clock that is years ahead, or a
+        long leave, archives nothing before the next write."""
         layers = [f"layers/{layer.name}" for layer in self._knowledge.layers.known]
         if place not in (None, *await self.places(), *layers):
             raise InvalidInput(f"There is no place {place}; `memory-server where` shows what holds entries.")
         done = [operation for _, operation in await self._store.operations()]
         last = next((each for each in done if each.op != "cleanup"), done[-1] if done else None)
         now_ms = self._clock() if last is None else min(self._clock(), last.at_ms + DAY_MS)
+        seen_from_ms = now_ms if seen_from_ms is None else seen_from_ms
+        kept_from_ms = seen_from_ms - self._options.keep_ms
         for scope in await self._store.scopes():
             if place in (None, place_of(scope)):
-                yield _cleaned(place_of(scope), await self._clean_up(scope, now_ms, by, dry_run=dry_run))
+                yield _cleaned(place_of(scope), await self._clean_up(scope, now_ms, kept_from_ms, by, dry_run=dry_run))
         tidies = self._knowledge.layer_options.tidy or by == "cleanup"
         for layer in self._knowledge.layers.known if tidies else ():
             if place in (None, name := f"layers/{layer.name}"):
                 yield _cleaned(name, await layer.clean_up(dry_run=dry_run, by=by))
         if not dry_run and place is None:
-            done_ms = now_ms - round(self._options.audit_days * DAY_MS)
-            await self._store.tidy(texts_before_ms=now_ms - self._options.keep_ms, operations_before_ms=done_ms)
+            done_ms = seen_from_ms - round(self._options.audit_days * DAY_MS)
+            await self._store.tidy(texts_before_ms=kept_from_ms, operations_before_ms=done_ms)
 
-    async def _clean_up(self, scope: Scope, now_ms: int, by: str, *, dry_run: bool) -> list[tuple[Entry, Reason]]:
+    async def _clean_up(
+        self, scope: Scope, now_ms: int, kept_from_ms: int, by: str, *, dry_run: bool
+    ) -> list[tuple[Entry, Reason]]:
         most = {Scope("refs", name): self._knowledge.ref_options.bounds(name).entries for name in NAMESPACES}.get(scope)
 
         def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
-            purged = to_purge(held, now_ms - self._options.keep_ms)
+            purged = to_purge(held, kept_from_ms)
             return [] if dry_run else [*to_archive(due, now_ms), *purged], due
 
         return (await self._store.commit(scope, decide, Operation("cleanup", by, now_ms))).result
@@ -139,7 +144,7 @@ class KnowledgeLifecycle:
     async def keep_up(self, seen_from_ms: int) -> int:
         count = 0
         try:
-            async for cleaned in self.clean_up(by="upkeep"):
+            async for cleaned in self.clean_up(by="upkeep", seen_from_ms=seen_from_ms):
                 count += len(cleaned.left)
         except MemoryServerError as error:
             log.warning("upkeep skipped the knowledge: %s", error)

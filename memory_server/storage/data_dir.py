@@ -15,7 +15,7 @@ from datetime import tzinfo
 from errno import ENOSPC
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -290,11 +290,7 @@ class Answered:
     def claim(self, event: str, now_ms: int) -> bool:
         """Whether `event` has not been answered yet; from now on it has."""
         try:
-            folders.make_folder(self._path.parent)
-            with folders.open_file(self._path, "a+b") as file:
-                # Closing the file gives the lock back.
-                portalocker.lock(file.fileno(), portalocker.LockFlags.EXCLUSIVE)
-                file.seek(0)
+            with _locked(self._path) as file:
                 lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
                 file.truncate(0)
                 file.write(codec.dumps({event: now_ms} | lately))
@@ -324,26 +320,45 @@ class Given:
         """`session` was given these lines; `afresh`: nothing of before is in its context any more."""
         if session is None or not (keys or afresh):
             return
-        known = self._known()
-        before = known.pop(session.id, {})
-        of_it = ({} if afresh else before) | dict.fromkeys(keys, now_ms)
-        known[session.id] = dict(list(of_it.items())[-MOST_LINES:])
         try:
-            folders.make_folder(self._path.parent)
-            folders.replace_file(self._path, codec.dumps(dict(list(known.items())[-MOST_SESSIONS:])))
+            with _locked(self._path) as file:
+                known = _lines(file.read())
+                before = known.pop(session.id, {})
+                of_it = ({} if afresh else before) | dict.fromkeys(keys, now_ms)
+                known[session.id] = dict(list(of_it.items())[-MOST_LINES:])
+                file.truncate(0)
+                file.write(codec.dumps(dict(list(known.items())[-MOST_SESSIONS:])))
         except OSError:
             return  # rather twice than not at all
 
     def _known(self) -> dict[str, dict[str, int]]:
         try:
-            found = codec.load_object(folders.read_file(self._path))
-        except (OSError, codec.NotARecord):
+            return _lines(folders.read_file(self._path))
+        except OSError:
             return {}
-        return {
-            name: {key: at_ms for key, at_ms in lines.items() if isinstance(at_ms, int)}
-            for name, lines in found.items()
-            if isinstance(lines, dict)
-        }
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """The private file at `path` from its beginning, for this process alone. It is not synced: a user waits."""
+    folders.make_folder(path.parent)
+    with folders.open_file(path, "a+b") as file:
+        # Closing the file gives the lock back.
+        portalocker.lock(file.fileno(), portalocker.LockFlags.EXCLUSIVE)
+        file.seek(0)
+        yield file
+
+
+def _lines(data: bytes) -> dict[str, dict[str, int]]:
+    try:
+        found = codec.load_object(data)
+    except codec.NotARecord:
+        return {}
+    return {
+        name: {key: at_ms for key, at_ms in lines.items() if isinstance(at_ms, int)}
+        for name, lines in found.items()
+        if isinstance(lines, dict)
+    }
 
 
 def _read(data: bytes) -> dict[str, int]:

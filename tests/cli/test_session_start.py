@@ -16,11 +16,12 @@ import pytest
 from hook_transcripts import assistant, event, transcript, user
 from sample_memories import DAY, memory
 
+from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import marked
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
-from memory_server.storage.data_dir import HOLDS_MS, Answered
+from memory_server.storage.data_dir import HOLDS_MS, Answered, Given
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T12:00:00Z"
@@ -151,6 +152,33 @@ def test_of_two_processes_at_once_one_answers(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda flags: ran(*flags, given=asked), [("hook",), ("hook", "--chars", "1000")]))
     assert sorted(map(bool, answers)) == [False, True]
+
+
+def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is taken back while it closes: the hook that recalls in its place must find all lines."""
+    told(run, tmp_path, "我喜欢披萨")
+    asked = event("UserPromptSubmit", prompt="晚上吃披萨吗？", prompt_id="p", session_id="new")
+    asked["transcript_path"] = str(tmp_path / "none")
+    closed = App.__aexit__
+
+    async def ended(self: App, *about: Any) -> None:
+        await closed(self, *about)
+        raise OSError("taken back")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(App, "__aexit__", ended)
+        assert run("hook", given=asked)[1:] == ("", "memory-server: hook: taken back\n")
+    assert "我喜欢披萨" in run("hook", given=asked)[1]
+    assert run("hook", given=asked | {"prompt_id": "p2"})[1] == "", "it is in the context now"
+
+
+def test_sessions_that_are_told_at_once_lose_no_lines(tmp_path: Path) -> None:
+    sessions = [Session(f"s{number}", None) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda session: Given(tmp_path).note(session, ["line"], 1), sessions))
+    assert [Given(tmp_path).to(session) for session in sessions] == [{"line"}] * 8
 
 
 def test_threads_that_claim_at_once_claim_once(tmp_path: Path) -> None:

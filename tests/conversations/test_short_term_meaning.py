@@ -26,6 +26,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.meaning import LATER_AT_ONCE, NO_VECTORS
 from memory_server.memories.turns import recollect
+from memory_server.shim import RECALL_SECONDS
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
@@ -108,7 +109,7 @@ async def test_without_an_answer_it_is_stored_at_once_and_found_by_words(tmp_pat
         fake.act, reason = FAULTS[fault]
         began = time.monotonic()
         await app.conversation("chat").short_term.add([Message("user", "我的猫叫小花", MONTH_AGO - HOUR)])
-        assert time.monotonic() - began < UNASKED_VECTOR_SECONDS, "nobody waits for a vector"
+        assert time.monotonic() - began < VECTOR_SECONDS / 4, "nobody waits for a vector"
         began = time.monotonic()
         found = await search(app, "我的猫叫什么？")
         assert time.monotonic() - began < VECTOR_SECONDS + 1
@@ -119,8 +120,13 @@ async def test_without_an_answer_it_is_stored_at_once_and_found_by_words(tmp_pat
         assert "Searched by words only: openai/m" in said
 
 
+def test_a_slow_model_leaves_a_hook_more_than_half_of_its_time() -> None:
+    """A hook that waited as long for vectors as the shared process may take was taken back before each answer."""
+    assert UNASKED_VECTOR_SECONDS < RECALL_SECONDS / 2
+
+
 @pytest.mark.parametrize("fault", ["hang", "trickle"])
-async def test_a_search_that_nobody_asked_for_waits_for_a_tenth_of_the_time_of_a_hook(
+async def test_a_search_that_nobody_asked_for_waits_for_less_than_half_of_the_time_of_a_hook(
     tmp_path: Path, fault: str
 ) -> None:
     async with with_meaning(tmp_path) as (app, fake):

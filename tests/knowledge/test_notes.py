@@ -268,6 +268,36 @@ async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: 
     assert await topics(knowledge.notes) == ["two"]
 
 
+async def test_one_upkeep_under_a_clock_years_ahead_costs_nothing_also_after_a_write(knowledge: Knowledge) -> None:
+    first = (await knowledge.notes.remember("tech", "one", "x")).change_id or ""
+    edited = (await knowledge.notes.remember("tech", "one", "y")).change_id or ""
+    gone = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
+    await knowledge.notes.delete(gone)
+    ref = (await knowledge.refs.add("a long output")).entry.ref
+    now = knowledge.clock.now  # type: ignore[attr-defined]
+    knowledge.clock.now += 10 * 365 * 86_400_000  # type: ignore[attr-defined]
+    await knowledge.notes.remember("tech", "three", "written under the wrong clock")
+    assert await knowledge.lifecycle.keep_up(now) == 1
+    knowledge.clock.now = now  # type: ignore[attr-defined]
+    [left] = [each for each in await knowledge.lifecycle.history("refs/short-term") if each.by == "upkeep"]
+    await knowledge.lifecycle.undo(left.id)
+    assert (await knowledge.refs.get(ref))[1].body == "a long output"
+    await knowledge.notes.restore(gone)
+    await knowledge.lifecycle.undo(edited)
+    await knowledge.lifecycle.undo(first)
+    assert sorted(await topics(knowledge.notes)) == ["three", "two"]
+
+
+async def test_upkeep_deletes_what_was_deleted_last_after_its_time_though_nothing_is_written(
+    knowledge: Knowledge,
+) -> None:
+    await knowledge.notes.delete((await knowledge.notes.remember("tech", "one", "x")).entry.ref)
+    for days, archived in ((89, 1), (2, 0)):
+        knowledge.clock.now += days * 86_400_000  # type: ignore[attr-defined]
+        await knowledge.lifecycle.keep_up(knowledge.clock())
+        assert (await figures(knowledge.store, NOTES)).archived == archived
+
+
 async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
     notes = knowledge.notes
     await notes.remember("tech", "pool", "Use a connection pool of twenty.\nAsk Anna.", tags=["db"])

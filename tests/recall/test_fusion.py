@@ -85,6 +85,19 @@ def test_a_memory_that_was_not_near_enough_was_outranked_where_somebody_asked() 
     assert explain(unasked, row).verdict.kind == "below_threshold"
 
 
+def test_where_words_and_meaning_count_the_outranked_are_not_told_of_more_relevant_ones() -> None:
+    """`m00` is the most relevant by words, but three others have two ranks."""
+    cosines = {"m01": 0.9, "m02": 0.8, "m03": 0.7} | {f"m{n:02}": 0.1 for n in range(4, 20)}
+    found = decided(some(20, worded=4), cosines)
+    assert came(found) == ["m01", "m02", "m03"]
+    row = found.columns.row_of("m00")
+    assert row is not None
+    assert found.relevance[row] == max(found.relevance)
+    verdict = explain(found, row).verdict
+    assert (verdict.kind, len(verdict.others)) == ("outranked", 3)
+    assert "others, which come first by words and meaning, took the 3 places" in verdict.sentence
+
+
 def test_the_needed_cosine_does_not_depend_on_what_a_model_calls_near() -> None:
     cosines = [0.1, 0.2, 0.3, 0.25, 0.15] * 10
     narrow = [0.8 + 0.1 * each for each in cosines]

@@ -303,3 +303,13 @@ def test_no_line_comes_twice_to_one_reader() -> None:
     assert "Halloran" in first
     assert len(given) == 2
     assert prompt_lines(recalled(told), now_ms=NOW, zone=SHANGHAI, given=given) == ""
+
+
+def test_lines_that_were_given_before_take_no_room_from_new_ones() -> None:
+    old = said(Message("user", "We leave for Oslo on Friday. " * 3), age=DAY)
+    new = said(Message("user", "The ferry to Bergen is booked for nine. " * 3))
+    shown: set[str] = set()
+    about = {"now_ms": NOW, "zone": SHANGHAI, "max_chars": 170}
+    assert "Oslo" in prompt_lines(None, memories=[old], given=shown, **about)  # type: ignore[arg-type]
+    alone = prompt_lines(None, memories=[new], **about)  # type: ignore[arg-type]
+    assert prompt_lines(None, memories=[old, new], given=shown, **about) == alone  # type: ignore[arg-type]

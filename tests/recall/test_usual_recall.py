@@ -315,6 +315,12 @@ def test_a_word_that_no_memory_has_stands_for_one_that_is_spelt_alike() -> None:
     assert [word.factor for word in found.top[0].receipt.matched if word.word == "websocket"] == [USUAL.typo_factor]
 
 
+@pytest.mark.parametrize("question", ["webscoket websocket", "websocket webscoket"])
+def test_a_word_that_is_also_spelt_right_counts_in_full(question: str) -> None:
+    found = asked([said("a", "The websocket was closed", age=DAY), said("b", "I like tea", age=2 * DAY)], question)
+    assert [word.factor for word in found.top[0].receipt.matched if word.word == "websocket"] == [1.0]
+
+
 def test_a_memory_that_ends_with_a_question_brings_what_was_said_next() -> None:
     memories = [
         said("asks", "I want to name the boat", "What is the boat called?", age=DAY),

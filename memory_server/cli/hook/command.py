@@ -82,10 +82,9 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared
         before = frozenset(given)
         block = recalled_block(app.context, recollection, max_chars=max_chars, given=given)
         noted = await noted_block(app.context, messages)
-        _note_given(app, session, given - before)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
-    return _told(app, event, "\n".join(filter(None, (block, noted))))
+    return _told(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
 
 
 async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: Shared | None) -> str:
@@ -98,24 +97,22 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: S
         block = await beginning_block(
             app.context, here, session=session, with_last=with_last, max_chars=max_chars, given=given
         )
-        _note_given(app, session, given, afresh=event.source == "compact")
-    return _told(app, event, block)
+    return _told(app, event, block, session, given, afresh=event.source == "compact")
 
 
-def _note_given(app: App, session: Session | None, keys: Collection[str], *, afresh: bool = False) -> None:
-    if not app.settings.read_only:
-        app.home.given.note(session, keys, app.clock(), afresh=afresh)
-
-
-def _told(app: App, event: HookEvent, block: str) -> str:
+def _told(
+    app: App, event: HookEvent, block: str, session: Session | None, given: Collection[str], *, afresh: bool = False
+) -> str:
     """The output for the client: `block` as context; empty if it is empty, or another hook has just given it. Nothing
-    is awaited from here to the answer: a hook that is taken back has claimed nothing."""
-    if not block:
-        return ""
+    is awaited from here to the answer: a hook that is taken back has claimed nothing, and has given no lines."""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.
     turn = event.prompt_id or event.source
     claimed = f"{event.name} {event.session_id} {turn}"
-    if turn and not app.settings.read_only and not app.home.answered.claim(claimed, app.clock()):
+    if not app.settings.read_only:
+        if block and turn and not app.home.answered.claim(claimed, app.clock()):
+            return ""
+        app.home.given.note(session, given, app.clock(), afresh=afresh)
+    if not block:
         return ""
     if event.called in CURSOR:
         return codec.dumps({"additional_context": block}).decode()

@@ -120,6 +120,9 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         return Verdict("outranked", "Relevant enough, but the settings leave no place for top and next.")
     count = "the only place" if len(others) == 1 else f"the {len(others)} places"
     took = "; ".join(map(shown, others))
+    if decision.nearness is not None:
+        said = f"Relevant enough, but others, which come first by words and meaning, took {count}: {took}."
+        return Verdict("outranked", said, others)
     return Verdict("outranked", f"Relevant enough, but more relevant memories took {count}: {took}.", others)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
@@ -186,16 +186,17 @@ def _within(
     measure, most = (BYTES, max_bytes) if max_chars is None else (CHARS, max_chars)
     left = most + 1  # the last line has no break after it
     kept: dict[int, tuple[_Block, int, int]] = {}
-    once = list(_each_line_once(blocks))
-    full = False
-    for number, block in sorted(enumerate(once), key=lambda item: item[1].spare):
+    new = [(number, block) for number, block in enumerate(_each_line_once(blocks, given or ())) if block.lines]
+    full, left_out = False, set[int]()
+    for number, block in sorted(new, key=lambda item: item[1].spare):
         heads = [measure.length(line.head) + 1 for line in block.lines]
         bodies = [measure.length(line.body) for line in block.lines]
         whole = sum(heads) + sum(bodies)
         least = min(whole, max(heads) + min(max(bodies), measure.least))
         wanted = whole if block.match is None else min(whole, max(most // _SHARE, least))
-        if full or least > left or (block.spare and number - 1 not in kept):
+        if full or least > left or (block.spare and number - 1 in left_out):
             full |= not block.spare
+            left_out.add(number)
             continue
         left -= least
         kept[number] = block, least, wanted
@@ -203,10 +204,10 @@ def _within(
     lines = []
     for _, (block, least, wanted) in sorted(kept.items()):
         for line, text in _cut_to(block, least + min(wanted - least, share), measure, language):
-            if given is None or given.isdisjoint(keys := (_key(line, text), _key(line, line.body))):
+            if given is None or (key := _key(line, text)) not in given:
                 lines.append(line.head + text)
                 if given is not None:
-                    given.add(keys[0])
+                    given.add(key)
     return "\n".join(lines)
 
 
@@ -215,17 +216,16 @@ def _key(line: _Line, text: str) -> str:
     return blake2b(f"{line.time_ms} {text}".encode(errors="replace"), digest_size=6).hexdigest()
 
 
-def _each_line_once(blocks: Iterable[_Block]) -> Iterator[_Block]:
-    """The blocks without lines that came before, without empty ones, and without what is then empty."""
+def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterator[_Block]:
+    """The blocks, each without the lines that came before or were `given` whole, and without empty lines."""
     seen: set[tuple[str, str]] = set()
     for block in blocks:
         lines = []
         for line in block.lines:
-            if line.body and (key := (line.head, line.body)) not in seen:
+            if line.body and (key := (line.head, line.body)) not in seen and _key(line, line.body) not in given:
                 seen.add(key)
                 lines.append(line)
-        if lines:
-            yield _Block(lines, block.match, block.spare)
+        yield _Block(lines, block.match, block.spare)
 
 
 def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> list[tuple[_Line, str]]:

@@ -238,10 +238,11 @@ def corrected(query: Query, known: Words, parameters: RecallParameters) -> Query
     for word, sought in query.words.items():
         unknown = _may_be_misspelt(word) and word not in known
         meant = min(known.alike(word), default=None) if unknown else None
-        if meant is None:
-            words.setdefault(word, sought)
-        else:
-            words.setdefault(meant, sought._replace(factor=sought.factor * parameters.typo_factor))
+        if meant is not None:
+            word, sought = meant, sought._replace(factor=sought.factor * parameters.typo_factor)
+        before = words.setdefault(word, sought)
+        if before.factor < sought.factor:
+            words[word] = before._replace(factor=sought.factor)
     return replace(query, words=words)
 
 
