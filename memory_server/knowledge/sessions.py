@@ -64,7 +64,7 @@ from memory_server.knowledge.session_records import (
 
 T = TypeVar("T")
 MOST_TRIES = 3
-"""How often a memory is merged again that somebody else changed meanwhile."""
+"""How often a memory is merged anew that somebody else changed meanwhile."""
 MEASURED = 10_000
 """The newest operations, of which statistics are made."""
 NO_MODEL = "no model is configured; set llm.providers"
