@@ -199,7 +199,7 @@ class App:
 
     def _meaning_of(self, settings: Settings) -> Callable[[], Meaning] | None:
         """The vectors of short-term memories; None: no model of the settings makes any. A shared process has them at
-        hand for all clients, and makes them also after a client went."""
+        hand for all clients, and goes on after the client has left."""
         if not settings.llm.embeddings.model or settings.read_only or settings.compat == "node":
             return None
         home = self._owner if self._owner is not None and self._owner.settings.llm == settings.llm else self

@@ -11,8 +11,9 @@ from itertools import islice
 from memory_server.conversations.archive import KEEP_MS, Archived, Horizon, archived
 from memory_server.conversations.changes import Commit, apply, change_id
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.ports import HISTORY_PAGE, Decide, Result
+from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel.errors import LockTimeout
+from memory_server.kernel.lifecycle import HISTORY_PAGE
 
 WAIT_SECONDS = 10.0
 """How long a writer waits for others before it gives up (docs/reference/data-folder.md)."""

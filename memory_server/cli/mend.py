@@ -60,7 +60,9 @@ async def undo(app: App, flags: Namespace) -> None:
         await _bring_back(app, flags)
         return
     if flags.dry_run:
-        raise InvalidInput("--dry-run goes with --memory; a change can be taken back, and that too.")
+        raise InvalidInput(
+            "--dry-run works only with --memory. To reverse a change you have undone, undo the new change."
+        )
     engine = engine_of(app.context.engines, flags.change)
     place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     done, out = await engine.undo(flags.change, place, by="undo_change"), console()
@@ -321,7 +323,7 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         for finding in await examine():
             yield finding
     if await app.conversations.ids():
-        # Opening a conversation mends it; who only looks changes nothing.
+        # Opening a conversation mends it; doctor must not change anything.
         async with App(app.settings.model_copy(update={"read_only": True}), brief=True) as reader:
             outdated = await reader.conversations.outdated()
         if outdated:

@@ -73,7 +73,8 @@ _AT_EVERY_PROMPT: Any = AdvancedSettings.model_validate({"statement_words": 2, "
 
 
 class ShortTermSettings(Section):
-    """Recall and retention of short-term memories; `recall/parameters.py` names the source of each default."""
+    """Recall and retention of short-term memories; `conversations/recall/parameters.py` names the source of each
+    default."""
 
     half_life_days: float | None = Field(None, gt=0)
     """Days after which half of the decay has happened; by default 4.01, the Node original's 2e-9 per millisecond."""

@@ -9,11 +9,11 @@ from random import Random
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Change, Commit, Restored, change_id, putting, taking_back, version_of
 from memory_server.conversations.model import ConversationState, ShortTermMemory
-from memory_server.conversations.ports import HISTORY_PAGE
 from memory_server.conversations.recall.selection import Recall, select
 from memory_server.conversations.recall.words import Query
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.lifecycle import HISTORY_PAGE
 
 RECALLED = 500
 """Removed memories that a search without results also looks at, as many as one clean-up forgets: some 50 ms."""

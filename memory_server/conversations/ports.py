@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Change, Commit
 from memory_server.conversations.model import ConversationState
-from memory_server.kernel.lifecycle import HISTORY_PAGE as HISTORY_PAGE
+from memory_server.kernel.lifecycle import HISTORY_PAGE
 
 if TYPE_CHECKING:
     from memory_server.kernel.scopes import Scope

@@ -11,6 +11,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,21 +23,24 @@ one waits for so long."""
 HOOKS = object()
 """Hooks and health. It is not a text, because a tenant may have any name."""
 FOR: ContextVar[Hashable] = ContextVar("for", default=None)
-"""Whom the work of this task is for: a tenant, a window, or `HOOKS`, who go first."""
+"""The owner of this task: a tenant, a window, or `HOOKS`, which has threads of its own."""
 
 
 class FairThreads(ThreadPoolExecutor):
-    """Runs what is submitted, each time for whoever waits longest and has fewer than `EACH` threads."""
+    """Runs what is submitted, each time for the owner that waits longest and has fewer than `EACH` threads."""
 
     def __init__(self) -> None:
         super().__init__(SHARED + FIRST, "work")
         self._guard = threading.Lock()
         self._waiting: dict[Hashable, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
         self._running: Counter[Hashable] = Counter()
+        self._ended = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         with self._guard:
+            if self._ended:
+                raise RuntimeError("cannot schedule new futures after shutdown")
             self._waiting.setdefault(FOR.get(), deque()).append((future, lambda: fn(*args, **kwargs)))
             self._start()
         return future
@@ -48,11 +52,17 @@ class FairThreads(ThreadPoolExecutor):
             if self._running[whom] >= (FIRST if whom == HOOKS else EACH) or (whom != HOOKS and shared >= SHARED):
                 continue
             jobs = self._waiting.pop(whom)
-            super().submit(self._work, whom, *jobs.popleft())
-            self._running[whom] += 1
-            shared += whom != HOOKS
+            job = jobs.popleft()
             if jobs:
                 self._waiting[whom] = jobs  # behind all others
+            shared += whom != HOOKS
+            self._run(whom, *job)
+
+    def _run(self, whom: Hashable, future: Future[Any], job: Callable[[], Any]) -> None:
+        """Give a job to the threads. Raises RuntimeError: there is no new thread; the job waits for one of the others,
+        so it counts."""
+        self._running[whom] += 1
+        super().submit(self._work, whom, future, job)
 
     def _work(self, whom: Hashable, future: Future[Any], job: Callable[[], Any]) -> None:
         try:
@@ -70,9 +80,14 @@ class FairThreads(ThreadPoolExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._guard:
-            for jobs in self._waiting.values():
-                for future, _ in jobs:
-                    future.cancel()
+            self._ended = True
+            for whom, jobs in self._waiting.items():
+                for future, job in jobs:
+                    if cancel_futures:
+                        future.cancel()
+                    else:
+                        with suppress(RuntimeError):  # it waits for a thread that there is
+                            self._run(whom, future, job)
             self._waiting.clear()
         super().shutdown(wait, cancel_futures=cancel_futures)
 

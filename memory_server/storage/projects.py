@@ -1,8 +1,8 @@
 """Files and folders that others may have made: those of a project come with its repository, and those above a working
 folder may belong to another user.
 
-A link in a repository leads where its author wants, so nothing is read or written through one. Whoever owns a folder
-writes what is in it, so only folders of this user and of root count, as with git (`safe.directory`).
+A link in a repository leads where its author wants, so nothing is read or written through one. The owner of a
+folder writes what is in it, so only folders of this user and of root count, as with git (`safe.directory`).
 """
 
 from __future__ import annotations

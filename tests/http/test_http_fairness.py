@@ -18,7 +18,7 @@ import pytest
 from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Asker, Server, give, said, serving
 from starlette.types import Receive, Scope, Send
 
-from memory_server.serving.http.door import Door
+from memory_server.serving.http.door import BODY_SECONDS, Door
 from memory_server.storage.data_dir import open_home
 
 OFTEN = {"http__requests_per_minute": "600000"}
@@ -85,6 +85,25 @@ def test_heavy_calls_of_one_tenant_leave_time_to_others(
         for each in floods:
             each.result()
     assert meanwhile < max(1.0, 20 * alone)
+
+
+@pytest.mark.parametrize(("slow", "size", "asked"), [(1, 100_000, 20_000), (20, 100_000, 5), (20, 10_000, 5)])
+def test_a_slow_body_leaves_room_to_the_other_calls_of_its_tenant(
+    server: Server, tokens: list[str], slow: int, size: int, asked: int
+) -> None:
+    head = f"POST /v1/recall_turn HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tokens[0]}\r\n"
+    held = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(slow)]
+    try:
+        for each in held:
+            each.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{{".encode())
+        time.sleep(0.5)
+        asker = Asker(server.url, tokens[0])
+        began = time.monotonic()
+        assert asker.call("recall_turn", said("cat " * (asked // 4))).status_code == 200
+        assert time.monotonic() - began < BODY_SECONDS / 2
+    finally:
+        for each in held:
+            each.close()
 
 
 def test_messages_of_a_search_have_the_bound_of_a_memory(server: Server, tokens: list[str]) -> None:
@@ -229,6 +248,7 @@ def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
         called(a, "memory_init_session", ming, user_id="ming")
         called(a, "memory_init_session", hong, user_id="hong")
         assert (user(ming), user(hong), user({})) == ("ming", "hong", "default_user")
+        assert "mcp-session-id" not in called(a, "memory_get_stats", {}, user_id="initialize").headers
         time.sleep(1)  # the tenant has left memory meanwhile
         assert (user(ming), user(hong)) == ("ming", "hong")
         assert user({**ming, "x_memory_user_id": "header"}) == "header"

@@ -93,6 +93,59 @@ async def test_errors_and_cancelled_work_leave_no_thread_behind(threads: FairThr
     assert await asyncio.to_thread(lambda: "goes on") == "goes on"
 
 
+def test_the_end_waits_for_work_that_waits() -> None:
+    threads, go_on = FairThreads(), threading.Event()
+    held = [threads.submit(go_on.wait, 30) for _ in range(EACH)]
+    late = [threads.submit(lambda: "done") for _ in range(5)]
+    threads.shutdown(wait=False)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        threads.submit(lambda: "too late")
+    go_on.set()
+    assert [each.result(10) for each in held] == [True] * EACH
+    assert [each.result(10) for each in late] == ["done"] * 5
+
+
+def test_the_end_cancels_waiting_work_where_that_is_asked() -> None:
+    threads, go_on = FairThreads(), threading.Event()
+    held = [threads.submit(go_on.wait, 30) for _ in range(EACH)]
+    late = [threads.submit(lambda: "done") for _ in range(5)]
+    threads.shutdown(wait=False, cancel_futures=True)
+    go_on.set()
+    assert [each.result(10) for each in held] == [True] * EACH
+    assert all(each.cancelled() for each in late)
+
+
+def test_no_work_is_lost_where_there_is_no_new_thread(threads: FairThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    first = threads.submit(go_on.wait, 30)
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError, match="new thread"):
+            threads.submit(lambda: "in the queue")
+        waiting = [threads.submit(lambda: "done") for _ in range(3)]
+        go_on.set()
+        assert first.result(10)
+        assert [each.result(10) for each in waiting] == ["done"] * 3
+    # The count of the work that runs is right again: one owner has no more threads than `EACH`.
+    begun, end = threading.Semaphore(0), threading.Event()
+
+    def long() -> None:
+        begun.release()
+        end.wait(30)
+
+    try:
+        for _ in range(3 * EACH):
+            threads.submit(long)
+        # The library may take the thread for several idle ones now, so there may be fewer.
+        assert 1 <= sum(begun.acquire(timeout=0.3) for _ in range(3 * EACH)) <= EACH
+    finally:
+        end.set()
+
+
 def test_there_are_threads_for_all() -> None:
     assert FIRST > 0
     assert EACH * 2 <= SHARED

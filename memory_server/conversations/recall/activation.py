@@ -1,4 +1,5 @@
-"""Which long-term memories come: those whose trigger fired, and some by chance. Pure."""
+"""Which long-term memories come: those whose trigger fired, and some by chance
+(docs/reference/trigger-api.md). Pure."""
 
 from __future__ import annotations
 

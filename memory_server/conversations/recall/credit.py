@@ -12,6 +12,13 @@ from memory_server.conversations.recall.words import Wording
 from memory_server.kernel.messages import Message
 from nlp.stems import says_little
 
+# An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
+# memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
+# the memory misses some points. A memory credited by mistake would come more and more often, which is worse.
+#
+# Measured on the development part of LoCoMo (399 questions). With answers of one sentence, 40 % of the memories that
+# hold the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
+
 RARE_SHARE, RARE_LEAST = 0.01, 2
 """A word is rare if at most this share of the memories hold it, or at most this many."""
 

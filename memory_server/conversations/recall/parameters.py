@@ -34,8 +34,8 @@ class RecallParameters:
     statement_match: float = 1.0
     """The share of `least_match` that the words of a statement need. Only those count that say something."""
     statement_words: int = 1
-    """So many different words of a statement must be shared. The hook demands two: most prompts for code are about
-    nothing that was said before."""
+    """How many different words of a statement a memory must share. The hook demands two: most prompts for code are
+    about nothing that was said before."""
     nearly_best: float = 0.0
     """What has less than this share of the relevance of the best memory does not come unasked. The hook: 0.5."""
     must_share: bool = False
@@ -56,9 +56,9 @@ class RecallParameters:
     """Points of a memory within a stretch of time that the last message names: 7月份, last week; shortly before or
     after it, half of them."""
     span_before_ms: int = DAY_MS
-    """So long before the stretch: what is planned."""
+    """Milliseconds before the stretch that also count, for plans."""
     span_after_ms: int = 4 * DAY_MS
-    """So long after the stretch: what is told later."""
+    """Milliseconds after the stretch that also count, for what is told later."""
     cue_points: float = 0.0
     """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`;
     only for the first `reordered` ones. They do not count for the threshold."""
@@ -79,8 +79,7 @@ class RecallParameters:
     answers: bool = False
     """Whether a memory that ends with a question is shown with the next one of its episode, where there is room."""
     matches_for_chance: bool = False
-    """Whether after a question matches take the places of the memories by chance; these come only if nothing
-    matched."""
+    """Whether, after a question, matches replace memories drawn by chance; these come only if nothing matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
     top_reinforcement: float = 5.0

@@ -1,4 +1,8 @@
-"""What the clean-up of a conversation forgets. Pure."""
+"""What the clean-up of a conversation forgets: decided before anything is removed, so that it can be shown first. Pure.
+
+The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. Sources: the
+Node original's code for its rule, docs/explanation/recall.md for ours.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from memory_server.conversations.changes import ForgetReason, Forgotten
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
-from memory_server.conversations.recall.selection import FADING
+
+FADING = 15.0
+"""Points that an infinitely old memory has lost (the Node original)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,25 +286,3 @@ def holds_on(
     if session.context_since_ms is None:
         return young & False, young & (same | unknown)
     return same & (columns.times >= session.context_since_ms), young & unknown
-
-
-# --- what an answer used of it
-#
-# An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
-# memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
-# the memory misses some points. A memory credited by mistake would come more and more often, which is worse.
-#
-# Measured on the development part of LoCoMo (399 questions). With answers of one sentence, 40 % of the memories that
-# hold the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
-
-
-# --- which long-term memories come, given the verdict on each trigger (docs/reference/trigger-api.md) ---------
-
-
-# --- what the clean-up forgets: decided before anything is removed, so that it can be shown first
-#
-# The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. Sources:
-# the Node original's code for its rule, docs/explanation/recall.md for ours.
-
-FADING = 15.0
-"""Points that an infinitely old memory has lost (the Node original)."""

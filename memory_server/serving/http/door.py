@@ -1,7 +1,7 @@
 """The door: every request passes it first, in this order: Host, Origin, token, rate, body.
 
-Nothing of a request is read before its token is known, but its head. One line of the log says each request's method,
-route, status and time, and never a query, token, id or name.
+Only the head of a request is read before its token is checked. One line of the log says each request's method, route,
+status and time, and never a query, token, id or name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -38,8 +38,11 @@ MOST_BYTES = 4 * 1024 * 1024
 LARGE_BYTES, LARGE_BYTES_PER_SECOND = 16 * 1024, 8 * 1024 * 1024
 """Requests of a tenant with more than this are carried out one after the other, and so many bytes of them in a second:
 to read them takes a tenth of the event loop."""
+LARGE_AT_ONCE = 4
+"""Large requests of a tenant that are in memory at the same time, at most `MOST_BYTES` each; others wait unread. One
+that comes slowly leaves room for others."""
 MOST_WAITING = 128
-"""Calls of a tenant that wait, unread, for those that are carried out: a gateway asks for all its users at once."""
+"""Calls of a tenant that wait for those that are carried out: a gateway asks for all its users at once."""
 BODY_SECONDS = 30.0
 """How long a whole body may take."""
 TOO_MANY_SECONDS = 0.1
@@ -65,13 +68,14 @@ class Limits:
         self._filled = time.monotonic()
         self._admitted: Counter[str] = Counter()
         self._turns = asyncio.Semaphore(concurrent)
+        self._unanswered = asyncio.Semaphore(LARGE_AT_ONCE)
         self._large = asyncio.Lock()
         self._next_large = 0.0
 
     @asynccontextmanager
     async def request(self, kind: str) -> AsyncIterator[None]:
-        """One request of this kind; one that is too many at the same time waits. Raises Refused: there are too many in
-        this minute, or too many wait."""
+        """One request of this kind, from its head to its answer. Raises Refused: there are too many in this minute, or
+        too many at the same time."""
         now = time.monotonic()
         self._left = min(self._bucket, self._left + (now - self._filled) * self._per_second)
         self._filled = now
@@ -84,27 +88,30 @@ class Limits:
         self._left -= 1
         self._admitted[kind] += 1
         try:
-            async with self._turns if kind == "calls" else nullcontext():
-                yield
+            yield
         finally:
             self._admitted[kind] -= 1
 
-    @asynccontextmanager
-    async def large(self) -> AsyncIterator[None]:
-        """One large request, from its body to its answer; others of this tenant wait."""
-        async with self._large:
-            await asyncio.sleep(self._next_large - time.monotonic())
-            yield
+    def large(self) -> AbstractAsyncContextManager[None]:
+        """One request that may be large, from its body to its answer; beyond `LARGE_AT_ONCE`, others wait."""
+        return self._unanswered
 
-    def took(self, size: int) -> None:
-        """A large body of so many bytes was read; the next one waits for its time."""
-        self._next_large = time.monotonic() + size / LARGE_BYTES_PER_SECOND
+    @asynccontextmanager
+    async def turn(self, size: int) -> AsyncIterator[None]:
+        """Carry out one call with a body of `size` bytes, which was read: a slow client takes no turn. Calls beyond
+        `concurrent` wait, and large ones for the one before and its time."""
+        async with self._large if size > LARGE_BYTES else nullcontext():
+            if size > LARGE_BYTES:
+                await asyncio.sleep(self._next_large - time.monotonic())
+                self._next_large = time.monotonic() + size / LARGE_BYTES_PER_SECOND
+            async with self._turns:
+                yield
 
 
 @dataclass(frozen=True)
 class Door:
-    """Lets those requests pass to `app` that may: of anybody to `public` paths, of others by what `enter` says of their
-    token. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
+    """Passes allowed requests to `app`: every request to a `public` path; other requests only with a token that `enter`
+    accepts. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
     WWW-Authenticate. `sessions`: headers may name users within a tenant."""
 
     app: ASGIApp
@@ -201,13 +208,13 @@ class Door:
             FOR.set(caller.tenant)
             async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
                 body = await _whole_body(headers, receive)
-                if len(body) > LARGE_BYTES:
-                    limits.took(len(body))
-                if crowded(body):
-                    raise Refused(413, "size", f"The body has more than {MOST_VALUES:,} values; send less at a time.")
-                replace(caller, size=len(body)).enter(scope)
-                call = self.app(scope, replaying(body, receive), send)
-                await (self._while_let_in(token, call) if kind == "streams" else call)
+                async with limits.turn(len(body)) if kind == "calls" else nullcontext():
+                    if crowded(body):
+                        said = f"The body has more than {MOST_VALUES:,} values; send less at a time."
+                        raise Refused(413, "size", said)
+                    replace(caller, size=len(body)).enter(scope)
+                    call = self.app(scope, replaying(body, receive), send)
+                    await (self._while_let_in(token, call) if kind == "streams" else call)
 
     async def _while_let_in(self, token: str | None, call: Awaitable[None]) -> None:
         """A stream, which ends when its token does not count any more."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
+import orjson
 import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -184,7 +185,7 @@ class _Mcp:
             return receive, send
         body = await Request(scope, receive).body()
         receive = replaying(body, receive)
-        if b'"initialize"' not in body:
+        if not _is_initialize(body):
             return receive, send
         made = secrets.token_urlsafe(24)
 
@@ -197,6 +198,16 @@ class _Mcp:
             await send(message)
 
         return receive, naming
+
+
+def _is_initialize(body: bytes) -> bool:
+    if b'"initialize"' not in body:  # parse no other call twice
+        return False
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:  # the SDK refuses it
+        return False
+    return isinstance(message, dict) and message.get("method") == "initialize"
 
 
 async def serve(node: Node, address: tuple[str, int]) -> None:

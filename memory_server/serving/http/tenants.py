@@ -28,8 +28,8 @@ END_SECONDS = 5.0
 GROWTH = 4
 """Bytes on disk that one byte of a request may become: in the journal, in a snapshot, and as words."""
 LOOK_SECONDS, LOOK_SHARE = 1.0, 0.1
-"""At least so often it is measured what a busy tenant has, because a short request such as for a backup may write much;
-and the share of the time that measuring may take."""
+"""How often, at least, the size of a busy tenant is measured, because a short request such as for a backup may write
+much; and the share of the time that measuring may take."""
 
 
 @dataclass(frozen=True, slots=True)

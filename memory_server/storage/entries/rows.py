@@ -398,7 +398,7 @@ def operations(
 
 
 def rebuild(connection: sqlite3.Connection) -> int:
-    """Make the index anew; the number of live entries. A damaged index is mended too, since it is made and not
+    """Make the index again; the number of live entries. A damaged index is mended too, since it is made and not
     emptied."""
     connection.execute("DROP TABLE terms")
     connection.execute(schema.TERMS)
@@ -472,8 +472,8 @@ def forget_vectors(
 
 
 def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
-    """Forget former texts and operations of before, vectors of no live entry, and scopes of which nothing is left, and
-    merge the pieces of the index."""
+    """Forget former texts and operations that are older than these times, vectors of no live entry, and scopes of which
+    nothing is left, and merge the pieces of the index."""
     unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
     older = f"DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND {unused}"
     connection.execute(older, (_KEY_BYTES["sessions"], now_ms - _VECTOR_MS))

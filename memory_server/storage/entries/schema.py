@@ -232,7 +232,7 @@ def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
     """What went wrong, as a sentence that says what to do."""
     code = getattr(error, "sqlite_errorcode", None) or 0
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
-        said = f"The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it anew."
+        said = f"The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it again."
         return StorageError(said, place)
     match sqlite3.SQLITE_CORRUPT if _is_no_text(error) else code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

@@ -311,7 +311,7 @@ class SqliteStore:
             raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
 
     def _connection(self, role: str) -> sqlite3.Connection:
-        """The connection of this thread; opened anew where the file at that place is another one than it was."""
+        """The connection of this thread; opened again where the file at that place is another one than it was."""
         if role == "write" and self.place is not None and not self.place.exists():
             schema.make_file(self.place)
         number = 0

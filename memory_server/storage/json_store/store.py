@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 from memory_server.conversations.archive import Archived, Horizon
 from memory_server.conversations.changes import Change, Commit
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.ports import HISTORY_PAGE, Decide, Result
+from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.files import FolderNames
+from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
