@@ -329,3 +329,11 @@ def test_a_memory_that_ends_with_a_question_brings_what_was_said_next() -> None:
     ]
     found = asked(memories, "the boat name")
     assert {asking: one.id for asking, one in found.answers.items()} == {"asks": "answers"}
+
+
+def test_where_two_words_are_needed_the_characters_of_one_do_not_count() -> None:
+    hooks = replace(ALL, statement_words=2)
+    dream = said("a", "梦见代码编译成了雨")
+    for asking, comes in (("帮我把这段代码改成异步的", False), ("梦见代码了", True)):
+        assert bool(asked([dream], asking, parameters=hooks).top) is comes
+        assert asked([dream], asking, parameters=ALL).top

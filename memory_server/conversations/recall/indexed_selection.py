@@ -282,7 +282,8 @@ def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Mat
     if parameters.statement_words == 1:
         shares[found.rows[telling]] = True
     else:
-        pairs = np.unique(np.stack((found.rows[telling], found.terms[telling])), axis=1)
+        words = telling & np.array([len(term.word) > 1 for term in terms], np.bool_)[found.terms]
+        pairs = np.unique(np.stack((found.rows[words], found.terms[words])), axis=1)
         shares = np.bincount(pairs[0].astype(np.int64), minlength=rows) >= parameters.statement_words
     return Match(terms, found, total, around, span, _of_rows(found.rows[telling], points[telling], rows), shares)
 

@@ -73,7 +73,10 @@ class Receipt:
         """Whether something of the last message is shared: after a statement, words that are not function words."""
         if query.question:
             return self.span > 0.0 or any(word.last for word in self.matched)
-        return len({word.word for word in self.matched if word.telling}) >= parameters.statement_words
+        telling = {word.word for word in self.matched if word.telling}
+        # Where several words are needed, a character of a word that is shared is not another one.
+        count = len(telling) if parameters.statement_words == 1 else sum(len(word) > 1 for word in telling)
+        return count >= parameters.statement_words
 
     def evidence(self, query: Query, parameters: RecallParameters) -> float:
         """The points that the threshold is for: after a statement only those of words of the last message that say
