@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
-from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     Cleaned,
@@ -162,9 +162,9 @@ class KnowledgeLifecycle:
             entries = sum(figures.count + figures.archived for figures in held.values())
             if entries:
                 await self._store.copy_to(await asyncio.to_thread(backup.beside))
-        except StorageUnwritable:
-            raise  # the copy, not the store
         except StorageError as error:
+            if not any(finding.grade == "error" for finding in await self._store.examine()):
+                raise  # the copy cannot be written, and the store is as it should be
             log.warning("left out of the backup: %s", error)
             return Copied(left_out=(str(error),))
         return Copied(entries)
