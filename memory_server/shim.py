@@ -299,7 +299,8 @@ def _start(listener: int, path: str, asked: Asked) -> None:
 
 
 def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descriptors: bool = False) -> None:
-    """Ask the process at the other end; afterwards it works. Raises Doubt: it does not, and did nothing."""
+    """Ask the process at the other end; afterwards it works. Raises Doubt: it refuses; ConnectionError: it has ended.
+    Then it did nothing."""
     import socket
 
     said = "\0".join(fields).encode("utf-8", "surrogateescape")
@@ -308,7 +309,9 @@ def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descri
         socket.send_fds(connection, [data[:1]], [0, 1, 2])
         data = data[1:]
     connection.sendall(data)
-    if connection.recv(1) != b"+":
+    if not (answer := connection.recv(1)):
+        raise ConnectionResetError
+    if answer != b"+":
         raise Doubt
     connection.sendall(b"g")
 
@@ -373,6 +376,19 @@ def _say(sentence: str) -> None:
         os.write(2, f"memory-server: {complaint(sentence)}\n".encode())
 
 
+def _served(path: str, asked: Asked, fields: Sequence[str]) -> int:
+    """The exit status of a session. Raises ConnectionError: the process ended before it accepted."""
+    connection, seconds = _started(path, asked)
+    with connection:
+        connection.settimeout(seconds)
+        ask(connection, fields, descriptors=True)
+        try:
+            return _session(connection)
+        except OSError:
+            _say("the shared process has ended; start the server again")
+            return 1
+
+
 def _shared(asked: Asked) -> int:
     """The exit status of what the shared process did. Raises an exception: it was not done, or may be done twice."""
     key = asked.key()
@@ -380,15 +396,10 @@ def _shared(asked: Asked) -> int:
     window = [f"{name}={asked.environ[name]}" for name in VARIABLES_OF_WINDOW if name in asked.environ]
     fields = [PROTOCOL, key, asked.command, os.getcwd(), *window, "", *asked.arguments]
     if asked.command == "serve":
-        connection, seconds = _started(path, asked)
-        with connection:
-            connection.settimeout(seconds)
-            ask(connection, fields, descriptors=True)
-            try:
-                return _session(connection)
-            except OSError:
-                _say("the shared process has ended; start the server again")
-                return 1
+        try:
+            return _served(path, asked, fields)
+        except ConnectionError:  # it was killed before it accepted, and so did nothing
+            return _served(path, asked, fields)
     if not os.path.exists(path):
         raise Doubt
     _give_up_after(asked.patience() if asked.command == "hook" else 0)
