@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 from entries_held import figures, page
 from knowledge_past import restored
@@ -186,6 +188,23 @@ async def test_a_file_that_was_cut_is_refused_although_its_log_is_there(tmp_path
             assert (finding.grade, "pages are missing" in finding.what) == ("error", True)
             await cut.aclose()
         assert (path.stat().st_size, beside.read_bytes()) == (size, log)
+
+
+async def test_a_look_at_the_file_leaves_the_locks_of_this_process(tmp_path: Path) -> None:
+    """POSIX drops all locks of a process on a file with the first descriptor of it that the process closes. Another
+    process would then take itself for the last one, and delete the log that this one writes to."""
+    await filled(tmp_path)
+    store, other = opened(tmp_path), opened(tmp_path)
+    await Notes(store, lambda: 2).remember("domain", "later", "text")
+    assert len((await Notes(other, lambda: 2).recall("text")).hits) == 1
+    read = "SELECT count(*) FROM entries"
+    code = (
+        f"import sqlite3; c = sqlite3.connect({str(store.place)!r}); print(*c.execute({read!r}).fetchone()); c.close()"
+    )
+    assert (await anyio.run_process([sys.executable, "-c", code])).stdout == b"2\n"
+    assert (tmp_path / "k.sqlite3-wal").exists()
+    await store.aclose()
+    await other.aclose()
 
 
 async def test_a_file_whose_newest_pages_are_only_in_its_log_is_whole(tmp_path: Path) -> None:

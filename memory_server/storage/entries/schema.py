@@ -159,42 +159,46 @@ def number_after(connection: sqlite3.Connection, last: int) -> None:
 
 def refuse_cut(place: Path) -> None:
     """Refuse a file that is shorter than its database: SQLite takes what is missing for empty pages if there is a log,
-    and makes such pages when it closes. So this reads the files alone.
+    and makes such pages when it closes.
 
     Raises:
         sqlite3.DatabaseError: pages are in neither the file nor its log.
     """
-    if _missing(place):
+    if _is_cut(place):
         time.sleep(_SECOND_LOOK_SECONDS)
-        if missing := _missing(place):
-            raise damaged(f"{missing} pages are missing at its end")
+        if _is_cut(place):
+            raise damaged("pages are missing at its end")
 
 
-def _missing(place: Path) -> int:
-    """How many pages are missing (https://www.sqlite.org/fileformat2.html, "The Database Header" and "WAL File
-    Format")."""
-    pages, logged = _logged(Path(f"{place}-wal"))  # before the file: what leaves the log is in the file then
-    with place.open("rb") as file:
-        header, size = file.read(100), place.stat().st_size
-    page_size = int.from_bytes(header[16:18], "big")
-    page_size = 65_536 if page_size == 1 else page_size
-    if not pages and header[24:28] == header[92:96]:
-        pages = int.from_bytes(header[28:32], "big")
-    if not header.startswith(b"SQLite format 3") or pages * page_size <= size:
-        return 0
-    return sum(page not in logged for page in range(size // page_size + 1, pages + 1))
+def _is_cut(place: Path) -> bool:
+    """Whether pages are missing (https://www.sqlite.org/fileformat2.html, "WAL File Format").
+
+    SQLite opens and closes the file itself: a descriptor of ours would, when it is closed, take away the locks that
+    other connections of this process have (https://www.sqlite.org/howtocorrupt.html, section 2.2). The log has none.
+    """
+    page_size, pages, logged = _logged(Path(f"{place}-wal"))  # before the file: what leaves the log is in the file then
+    if pages:
+        return any(page not in logged for page in range(place.stat().st_size // page_size + 1, pages + 1))
+    try:
+        with contextlib.closing(connect(place, "immutable", 0)) as connection:  # reads neither log nor locks
+            connection.execute("PRAGMA page_count").fetchone()
+    except sqlite3.Error as error:
+        return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_CORRUPT
+    return False
 
 
-def _logged(log: Path) -> tuple[int, set[int]]:
-    """How many pages the database has after the last commit of a write-ahead log, and which of them the log has."""
-    pages, logged = 0, set[int]()
+def _logged(log: Path) -> tuple[int, int, set[int]]:
+    """The bytes of a page, how many pages the database has after the last commit of a write-ahead log, and which of
+    them the log has; no pages without a commit."""
+    pages, page_size, logged = 0, 0, set[int]()
     with contextlib.suppress(FileNotFoundError), log.open("rb") as file:
         header = file.read(32)
+        page_size = int.from_bytes(header[8:12], "big")
         while len(frame := file.read(24)) == 24 and frame[8:16] == header[16:24]:
             logged.add(int.from_bytes(frame[:4], "big"))
             pages = int.from_bytes(frame[4:8], "big") or pages
-            file.seek(int.from_bytes(header[8:12], "big"), 1)
-    return pages, logged
+            file.seek(page_size, 1)
+    return page_size, pages, logged
 
 
 def damaged(said: str) -> sqlite3.DatabaseError:
