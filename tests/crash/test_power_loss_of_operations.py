@@ -230,6 +230,9 @@ async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, o
     needless = {PRIVATE, past.BROKEN}
     if operation in (compact, mend):  # mending ends with a compaction
         needless |= {"journal.jsonl", *(f"{name}.next" for name in SNAPSHOTS)}
+        # A new journal has only its first line. Where that is lost it is made again from the snapshots, and whether the
+        # empty file is set aside first depends on the time between two looks at it.
+        needless.add("journal.jsonl.next")
     # A file that is written to be renamed has 16 random digits in its name.
     named = [(name, re.sub(r"^\.(.*)\.[0-9a-f]{16}\.next$", r"\1.next", Path(name).name)) for name in unnoticed]
     assert [name for name, plain in named if plain not in needless] == []
