@@ -58,7 +58,7 @@ async def main() -> None:
     sys.stdin.readline()
     for number in range(count):
         key = "shared" if number % 10 == 9 else f"{name}-{number}"
-        await layer.save(key, f"text of {name} {number}, 文本 {number}\n" + "more " * 2000)
+        await layer.save(key, f"text of {name} {number}, 文本 {number}\n" + "more " * 500)
         print(f"{key}\t{name} {number}", flush=True)
     print("end", flush=True)
 
