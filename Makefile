@@ -10,7 +10,7 @@ WORKERS ?= 2
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
 
-.PHONY: setup clients demo test test-full check format docs lexicon bench dist clean
+.PHONY: setup clients demo test test-full check format catalogues docs lexicon bench dist clean
 
 setup: $(STAMP)
 
@@ -56,10 +56,15 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python distribution/catalogues.py --check
 
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Writes new sentences of the code into the catalogues, and builds these.
+catalogues: $(STAMP)
+	$(BIN)/python distribution/catalogues.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from sandbox.locale import MessageError
 
-class SandboxError(Exception):
+
+class SandboxError(MessageError):
     """The root."""
 
 
@@ -23,9 +25,9 @@ class SandboxUnavailable(SandboxError):
     """No worker process can be started here, or a demanded layer is missing; the message says which."""
 
 
-class ProtocolError(Exception):
+class ProtocolError(MessageError):
     """A frame between parent and worker is malformed. Never leaves this package."""
 
 
-class LayerMissing(Exception):
+class LayerMissing(MessageError):
     """This system does not offer a layer of protection. Never leaves the worker."""

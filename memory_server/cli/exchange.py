@@ -40,12 +40,13 @@ from memory_server.interchange.incoming import (
 from memory_server.kernel import files as folders
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.text import counted, shown
+from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
 from sandbox.chats.encoding import EncodingError, decode
 from sandbox.language import term
+from sandbox.locale import counted
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""

@@ -31,8 +31,8 @@ from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, Step, engine_of
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import counted
 from sandbox.language import term, translated
+from sandbox.locale import counted
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""

@@ -34,13 +34,14 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.lifecycle import engine_of
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding, counted
+from memory_server.kernel.text import Finding
 from memory_server.kernel.times import iso
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import term, translated
+from sandbox.locale import counted
 
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 SHOWN = 20

@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandbox.locale import MessageError
+
 if TYPE_CHECKING:
     from sandbox import Problem
 
 
-class MemoryServerError(Exception):
+class MemoryServerError(MessageError):
     """The root of the tree above."""
 
 

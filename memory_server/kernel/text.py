@@ -13,12 +13,6 @@ BEGINNING_CHARS = 100
 """Characters of the beginning of a text, by which a person recognizes it."""
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 memory`, `3 memories`."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count} {noun if count == 1 else plural}"
-
-
 def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
     """A text from outside, or a sentence that quotes one, as UTF-8 can write it (the path of a file may hold other
     bytes). If it is longer than `most`, its middle is left out."""

@@ -10,12 +10,13 @@ from fnmatch import fnmatchcase
 from memory_server.kernel.errors import InvalidInput, NothingToKeep
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
-from memory_server.kernel.text import counted, shown
+from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.note_pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import Held
+from sandbox.locale import counted
 
 MOST_AT_ONCE = 500
 """Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""

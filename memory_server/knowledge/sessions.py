@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsFailed, NothingToKeep, StorageError
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import NOTHING, Message, without_surrogates
-from memory_server.kernel.text import counted, shown
+from memory_server.kernel.text import shown
 from memory_server.knowledge.callers import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
 from memory_server.knowledge.entry import (
     Archive,
@@ -61,6 +61,7 @@ from memory_server.knowledge.session_records import (
     told,
     where_of,
 )
+from sandbox.locale import counted
 
 T = TypeVar("T")
 MOST_TRIES = 3

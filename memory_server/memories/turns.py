@@ -19,8 +19,9 @@ from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
-from memory_server.kernel.text import counted, unreadable
+from memory_server.kernel.text import unreadable
 from memory_server.memories.context import Context
+from sandbox.locale import counted
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 1_200

@@ -7,10 +7,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_server.kernel.text import Grade, counted
+from memory_server.kernel.text import Grade
 from memory_server.memories.context import Context
 from memory_server.tools.base.result import From, Result, hundredths
 from memory_server.tools.base.tool import tool
+from sandbox.locale import counted
 
 
 def _quantile(share: float) -> From:

@@ -12,13 +12,14 @@ from memory_server.conversations.changes import change_id
 from memory_server.conversations.model import LongTermMemory, Memory
 from memory_server.kernel.lifecycle import engine_of
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import beginning, counted
+from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
 from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
+from sandbox.locale import counted
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""

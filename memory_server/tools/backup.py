@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory_server.kernel.text import counted
 from memory_server.kernel.times import iso
 from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
+from sandbox.locale import counted
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, From("size_bytes"), Field(description="Size of its file in bytes")]

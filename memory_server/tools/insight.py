@@ -16,7 +16,7 @@ from memory_server.conversations.recall.filters import Filtered, MemoryFilter, S
 from memory_server.conversations.recall.relevance import MatchedWord, age_text
 from memory_server.conversations.recall.words import shown_words
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import beginning, counted
+from memory_server.kernel.text import beginning
 from memory_server.kernel.times import MINUTE_MS, iso, local
 from memory_server.memories.context import Context
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
@@ -25,6 +25,7 @@ from memory_server.tools.base.result import From, Result, hundredths, shell_comm
 from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
 from memory_server.tools.base.tool import tool
 from memory_server.tools.short_term import SHOWN_KEYWORDS
+from sandbox.locale import counted
 
 MAX_TEXT_CHARS = 2_000
 Kind = Literal["short_term", "long_term", "both"]

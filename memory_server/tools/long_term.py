@@ -10,7 +10,7 @@ from pydantic import Field
 from memory_server.conversations.model import MAX_PROMPT_CHARS
 from memory_server.conversations.recall.activation import Activation
 from memory_server.kernel.recalled_block import harmless, one_line
-from memory_server.kernel.text import beginning, counted, unreadable
+from memory_server.kernel.text import beginning, unreadable
 from memory_server.kernel.times import iso
 from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
@@ -18,6 +18,7 @@ from memory_server.tools.base.result import From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
 from memory_server.tools.base.tool import tool
 from sandbox import Problem
+from sandbox.locale import counted
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord

@@ -14,12 +14,13 @@ from memory_server.conversations.recall.words import shown_words
 from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
-from memory_server.kernel.text import counted, unreadable
+from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
+from sandbox.locale import counted
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""

@@ -12,6 +12,8 @@ from contextlib import suppress
 from datetime import datetime, tzinfo
 from itertools import product
 
+from sandbox.locale import MessageError
+
 _HUMANIZED = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})\s*@\s*(\d{1,2})h\s*(\d{1,2})m\s*+(?:(\d{1,2})s)?\s*(?:(\d{1,3})ms)?"
 )
@@ -21,7 +23,7 @@ _LOOKS_LIKE_SECONDS = range(100_000_000, 100_000_000_000)
 """As milliseconds these are in 1970 to 1973, before there were chats; as seconds in 1973 to 5138."""
 
 
-class DateError(Exception):
+class DateError(MessageError):
     """Not a date; the message follows the name of the field."""
 
 

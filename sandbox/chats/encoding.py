@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 
+from sandbox.locale import MessageError
+
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
@@ -16,7 +18,7 @@ _WIDER = {"gb2312": "gb18030", "gbk": "gb18030"}
 _IDEOGRAPHS = range(0x4E00, 0xA000)
 
 
-class EncodingError(Exception):
+class EncodingError(MessageError):
     """The bytes are not text in that encoding; the message follows the name of the file and says what to do."""
 
 

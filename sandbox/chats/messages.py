@@ -9,6 +9,7 @@ from datetime import tzinfo
 from typing import Any
 
 from sandbox.chats.dates import DateError, milliseconds
+from sandbox.locale import MessageError
 
 Message = dict[str, Any]
 """role, content, and if known timestamp (ms since 1970) and name; other fields are kept unchanged."""
@@ -16,7 +17,7 @@ ROLES = ("user", "assistant", "system")
 _EXAMPLE = '{"role": "user", "content": "text"}'
 
 
-class ChatError(Exception):
+class ChatError(MessageError):
     """The text is not a chat; the message says which line is wrong and what is expected there."""
 
 

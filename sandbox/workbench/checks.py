@@ -10,9 +10,10 @@ from datetime import datetime
 
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
+from sandbox.locale import counted
 from sandbox.verdicts import CheckReport
 from sandbox.workbench.files import NamedTrigger, say_unusable, triggers_of
-from sandbox.workbench.terminal import Terminal, counted, settled
+from sandbox.workbench.terminal import Terminal, settled
 
 EXIT_FINE, EXIT_PROBLEMS, EXIT_MISUSE = 0, 1, 2
 AT_ONCE = 200

@@ -11,6 +11,7 @@ from typing import Any, TextIO, TypeVar
 
 from sandbox.errors import SandboxError
 from sandbox.language import term, translated
+from sandbox.locale import MessageError
 
 PIPE_WIDTH = 80
 """Cells of a line where the width is not known."""
@@ -19,7 +20,7 @@ PIPE_WIDTH = 80
 Result = TypeVar("Result")
 
 
-class UsageError(Exception):
+class UsageError(MessageError):
     """The command cannot be carried out; the message says in one sentence what to do."""
 
 
@@ -71,11 +72,6 @@ def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(noun, total=total)
         yield lambda done: progress.update(task, completed=done)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 message`, `2 messages`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def cells(text: str) -> int:

@@ -19,12 +19,13 @@ from typing import NamedTuple
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.language import term, translated
+from sandbox.locale import counted
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import time_of
 from sandbox.workbench.explain import said, word
 from sandbox.workbench.files import memory_named, read_usable, zone_of
 from sandbox.workbench.fixtures import Case, Unusable, fixture_files, fixtures_beside, read_fixture
-from sandbox.workbench.terminal import Terminal, UsageError, counted, settled
+from sandbox.workbench.terminal import Terminal, UsageError, settled
 from sandbox.workbench.timeline import verdicts_along
 
 EXIT_PASSED, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2

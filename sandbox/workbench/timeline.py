@@ -16,11 +16,12 @@ from pathlib import Path
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
+from sandbox.locale import counted
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.explain import said, word
 from sandbox.workbench.files import NamedTrigger, read_text, say_unusable, triggers_of
-from sandbox.workbench.terminal import Terminal, UsageError, bar, cells, counted, fit, settled
+from sandbox.workbench.terminal import Terminal, UsageError, bar, cells, fit, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
 MOST_AT_ONCE = 4

@@ -26,6 +26,7 @@ from memory_server.cli.install.clients import (
     is_our_server,
     server_entry,
 )
+from sandbox.locale import MessageError
 
 Document = dict[str, Any]
 """A client's settings: the JSON object that a file holds."""
@@ -37,7 +38,7 @@ _BLANK = " \t\r\n"
 _INDENT = re.compile(r"^([ \t]+)[^ \t\r\n]", re.MULTILINE)
 
 
-class NotJson(ValueError):
+class NotJson(MessageError, ValueError):
     """A text is not strict JSON, or not of the form of a client's settings; the message is the end of a sentence."""
 
 
@@ -45,7 +46,7 @@ class NotStrictJson(NotJson):
     """A text is not strict JSON."""
 
 
-class NameTaken(ValueError):
+class NameTaken(MessageError, ValueError):
     """Another program has the name that the server should have; the message is the end of a sentence."""
 
 

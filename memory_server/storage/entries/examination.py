@@ -9,8 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from memory_server.kernel.text import Finding, Grade, counted
+from memory_server.kernel.text import Finding, Grade
 from nlp.index_terms import signature
+from sandbox.locale import counted
 
 LARGE_BYTES = 1024**3
 """A database above this is worth a look: 10,000 notes take 50 MB."""

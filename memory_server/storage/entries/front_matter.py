@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from sandbox.locale import MessageError
+
 MAX_BYTES, MAX_LEVELS = 4 * 1024, 20
 """Bytes and levels of front matter at most: it holds a key, tags and times. libyaml takes the square of the levels."""
 _CONFLICT = re.compile(r"<{7}(?: .*)?")
@@ -25,7 +27,7 @@ _CONFLICT_LINES = 40
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
-class Unreadable(ValueError):
+class Unreadable(MessageError, ValueError):
     """Front matter that cannot be read, so that the file must be left alone; the text says why."""
 
 

@@ -29,7 +29,7 @@ from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError,
 from memory_server.kernel.files import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
-from memory_server.kernel.text import Finding, counted
+from memory_server.kernel.text import Finding
 from memory_server.kernel.times import local, milliseconds
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
@@ -37,6 +37,7 @@ from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.sqlite_store import told
 from memory_server.storage.projects import foreign, is_link, owners_in, refuse_foreign
+from sandbox.locale import counted
 
 T = TypeVar("T")
 ARCHIVE, ENDING = "archive/", ".md"

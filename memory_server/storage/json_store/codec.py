@@ -25,6 +25,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory, e
 from memory_server.kernel import strict_json, times
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper
+from sandbox.locale import MessageError
 
 Json = dict[str, Any]
 M = TypeVar("M", ShortTermMemory, LongTermMemory)
@@ -36,7 +37,7 @@ _ROLE: dict[str, Role] = {role: role for role in ROLES}
 TOO_DEEP = f"it is nested too deeply; take levels out until it has at most {DEEPEST}"
 
 
-class NotARecord(ValueError):
+class NotARecord(MessageError, ValueError):
     """A piece of JSON that cannot be read as the record it should be; the message says why."""
 
 

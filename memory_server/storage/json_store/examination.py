@@ -23,12 +23,13 @@ from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.files import folder_name, hash_in, hashed_name, locks_fail, try_lock
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding, Grade, counted
+from memory_server.kernel.text import Finding, Grade
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import journal
+from sandbox.locale import counted
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEAD, marked
-from memory_server.kernel.text import counted
+from sandbox.locale import counted
 
 LEAST_CHARS = 256
 """Texts up to this length, such as ids and names, are never cut."""

@@ -1,0 +1,134 @@
+"""The catalogues of sentences in other languages: keep them in step with the code, and build them.
+
+    python distribution/catalogues.py           write new sentences of the code into the .po files, take old ones out
+    python distribution/catalogues.py --check   say what is missing, fuzzy or not in step; change nothing
+
+`build_hook.py` calls `build`, which makes the .mo files that the programs read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from string import Formatter
+from typing import IO, Any
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir, extract_python
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+ROOT = Path(__file__).resolve().parents[1]
+DOMAINS = {"sandbox": "trigger-sandbox", "memory_server": "memory-server"}
+"""The catalogue of each package."""
+ERRORS = (
+    *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "LayerMissing"),
+    *("MemoryClosed", "MemoryNotFound", "MemoryPaused", "ModelsFailed", "NameTaken", "NotARecord", "NotJson"),
+    *("NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "ProtocolError", "QuotaReached"),
+    *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable"),
+    "UsageError",
+)
+"""Errors that are raised with a template."""
+KEYWORDS: Mapping[str, Any] = {**dict.fromkeys(("_", "N_", "term", *ERRORS)), "n_": (1, 2), "counted": (2,)}
+
+
+def file_of(package: str, language: str = "zh") -> Path:
+    return ROOT / package / "locale" / language / "LC_MESSAGES" / f"{DOMAINS[package]}.po"
+
+
+def sentences(package: str) -> Catalog:
+    """The sentences that the code of a package marks, with the file of each."""
+    sys.path.insert(0, str(ROOT))
+    found = Catalog()
+    for file, _, message, _, _ in extract_from_dir(str(ROOT / package), [("**.py", extracted)], keywords=KEYWORDS):
+        found.add(message, locations=[(f"{package}/{file}", 0)])
+    return found
+
+
+def extracted(
+    file: IO[bytes], keywords: Mapping[str, Any], tags: Iterable[str], options: Any
+) -> Iterator[tuple[int, str, Any, list[str]]]:
+    """Babel's reader of Python, which knows the nouns of `counted` too."""
+    from sandbox.locale import forms
+
+    for line, called, message, comments in extract_python(file, keywords, tags, options):
+        if called == "counted":
+            noun = message[-1] if isinstance(message, tuple) else None
+            if noun is not None:
+                yield line, "n_", forms(noun), comments
+        else:
+            yield line, called, message, comments
+
+
+def read(package: str) -> Catalog:
+    file = file_of(package)
+    with file.open("rb") as content:
+        return read_po(content, file.parents[1].name)
+
+
+def troubles(package: str) -> list[str]:
+    """What is wrong with a catalogue, one line each."""
+    catalogue, code = read(package), sentences(package)
+    known, said = {one.id: one for one in catalogue if one.id}, {one.id for one in code if one.id}
+    found = [f"is not in the catalogue: {text!r}" for text in said - known.keys()]
+    found += [f"is not in the code: {text!r}" for text in known.keys() - said]
+    for one in known.values():
+        chinese = one.string[0] if one.pluralizable else str(one.string)
+        if one.fuzzy or not chinese:
+            found.append(f"has no Chinese, or a fuzzy one: {one.id!r}")
+        elif places(one.id[1] if one.pluralizable else str(one.id)) != places(chinese):
+            found.append(f"has other places than its Chinese: {one.id!r}")
+    return sorted(found)
+
+
+def places(template: str) -> set[str]:
+    """The places of a template as they are written; none where its braces are plain text."""
+    try:
+        parsed = list(Formatter().parse(template))
+    except ValueError:
+        return set()
+    return {f"{name}!{conversion}:{form}" for _, name, form, conversion in parsed if name is not None}
+
+
+def update(package: str) -> None:
+    catalogue = read(package)
+    code = sentences(package)
+    for one in list(catalogue):
+        if one.id and one.id not in {known.id for known in code}:
+            catalogue.delete(one.id)
+    for one in code:
+        if one.id and one.id not in catalogue:
+            catalogue.add(one.id)
+    save(package, catalogue)
+
+
+def save(package: str, catalogue: Catalog) -> None:
+    with file_of(package).open("wb") as file:
+        write_po(file, catalogue, width=120, no_location=True, omit_header=False, sort_output=True)
+
+
+def build() -> list[Path]:
+    """Make the .mo file of each catalogue."""
+    made = []
+    for package in DOMAINS:
+        made.append(file_of(package).with_suffix(".mo"))
+        with made[-1].open("wb") as file:
+            write_mo(file, read(package))
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    wrong = 0
+    for package in DOMAINS:
+        if "--check" not in arguments:
+            update(package)
+        for trouble in troubles(package):
+            print(f"{file_of(package).relative_to(ROOT)}: {trouble}", file=sys.stderr)  # noqa: T201
+            wrong += 1
+    build()
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
