@@ -25,7 +25,7 @@ DOMAINS = {"sandbox": "trigger-sandbox", "memory_server": "memory-server"}
 ERRORS = (
     *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "LayerMissing"),
     *("MemoryClosed", "MemoryNotFound", "MemoryPaused", "ModelsFailed", "NameTaken", "NotARecord", "NotJson"),
-    *("NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "ProtocolError", "QuotaReached"),
+    *("NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached"),
     *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable"),
     "UsageError",
 )

@@ -25,7 +25,7 @@ class SandboxUnavailable(SandboxError):
     """No worker process can be started here, or a demanded layer is missing; the message says which."""
 
 
-class ProtocolError(MessageError):
+class ProtocolError(Exception):
     """A frame between parent and worker is malformed. Never leaves this package."""
 
 
