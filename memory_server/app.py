@@ -42,6 +42,7 @@ from memory_server.storage.projects import has_git, is_ours, nearest
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from socket import socket
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NO_OPENCC = (
+NO_OPENCC = _(
     "Traditional characters do not count as Simplified ones, because OpenCC is not installed; "
     "run `pip install opencc`, or set words.simplified to false."
 )

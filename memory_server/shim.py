@@ -19,6 +19,7 @@ import stat
 import sys
 
 from memory_server.version import __version__
+from sandbox.locale import _
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
@@ -385,7 +386,7 @@ def _served(path: str, asked: Asked, fields: Sequence[str]) -> int:
         try:
             return _session(connection)
         except OSError:
-            _say("the shared process has ended; start the server again")
+            _say(_("the shared process has ended; start the server again"))
             return 1
 
 
@@ -423,7 +424,7 @@ def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, byte
         except (OSError, Doubt):
             if asked.command != "remember":
                 raise
-            _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
+            _say(_("the shared process ended, so this may or may not have been stored; look before you repeat it"))
             return 1, b"", b""
 
 
@@ -462,7 +463,7 @@ def _written(asked: Asked, status: int, *texts: bytes) -> int:
     except BrokenPipeError:
         pass  # as with a command that does the work itself: the reader has what it wanted
     except OSError as error:
-        _say(f"the answer could not be written: {error.strerror}")
+        _say(_("the answer could not be written: {reason}", error.strerror))
         return 0 if asked.command == "hook" else 1
     return status
 
@@ -472,7 +473,7 @@ def _give_up_after(seconds: float) -> None:
     import signal
 
     def give_up(*_: object) -> None:
-        _say(f"hook: gave up after {seconds:g} s; --seconds allows more")
+        _say(_("hook: gave up after {seconds:g} s; --seconds allows more", seconds))
         os._exit(0)
 
     signal.signal(signal.SIGALRM, give_up)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.lifecycle import Lifecycle
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.storage.data_dir import FolderLedger
@@ -91,7 +92,7 @@ class Jobs:
         self._scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
         if self._maintenance.overdue():
             soon = datetime.now(self._scheduler.timezone) + timedelta(seconds=SOON_SECONDS)
-            self._scheduler.add_job(self._upkeep, "date", run_date=soon, id="overdue upkeep", **options)
+            self._scheduler.add_job(self._upkeep, "date", run_date=soon, id=_("overdue upkeep"), **options)
         self._scheduler.start()
 
     async def stop(self) -> None:

@@ -25,108 +25,111 @@ from sandbox.language import (
     speak,
     translated,
 )
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Parser]
 
 EXIT_USAGE = 2
-_FILE = "file with a trigger, or pack (.json)"
-_PACK = "JSON file with an array of memories"
+_FILE = _("file with a trigger, or pack (.json)")
+_PACK = _("JSON file with an array of memories")
 
 # The purpose of each command, and an example.
 
-_RUN = """\
+_RUN = _("""\
 run one trigger on a chat and say why it fires or not
 example:
   trigger-sandbox run -e "match_keys(context.messages, ['birthday', '生日'])" --chat chat.txt --now 2026-07-17T09:00
 
-The exit code is 0 when the trigger fired, 1 when it was quiet, 3 when it failed, 2 when the command is wrong."""
-_REPL = """\
+The exit code is 0 when the trigger fired, 1 when it was quiet, 3 when it failed, 2 when the command is wrong.""")
+_REPL = _("""\
 try triggers line by line on a chat, each as `run` does
 example:
   echo "match_keys(context.messages, ['生日']) > 0" | trigger-sandbox repl --chat chat.txt
 
-:say adds a message, :now sets the time, :help shows how, :quit leaves."""
-_DOCTOR = """\
+:say adds a message, :now sets the time, :help shows how, :quit leaves.""")
+_DOCTOR = _("""\
 show which layers of protection hold
 example:
   trigger-sandbox doctor
 
-The exit code is 0 when triggers can run, 3 when they cannot, or with --all when a layer is missing."""
-_CHECK = """\
+The exit code is 0 when triggers can run, 3 when they cannot, or with --all when a layer is missing.""")
+_CHECK = _("""\
 find what is wrong with triggers: errors, unknown names, conditions that never come true
 example:
   trigger-sandbox check data/samples/triggers.json
 
 The exit code is 0 when nothing was found, 1 when something was, 2 when a file, a memory of a pack (the others are
 checked) or the command is wrong.
-docs/reference/lint-rules.md lists the rules."""
-_TIMELINE = """\
+docs/reference/lint-rules.md lists the rules.""")
+_TIMELINE = _("""\
 show where along a chat each trigger fires, is quiet or fails
 example:
   trigger-sandbox timeline data/samples/triggers.json --chat data/samples/companion.jsonl --tz Asia/Shanghai
 
 A trigger runs at the time of each message. The exit code is 0; 1 when a trigger failed somewhere, or with
---compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong."""
-_TEST = """\
+--compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong.""")
+_TEST = _("""\
 run fixtures (*.trigger.yaml): triggers, chats and what is expected of them
 example:
   trigger-sandbox test data/samples -k 芒果
 
 The exit code is 0 when every case passes, 1 when one fails, 2 when a case cannot be run (the others are) or the
-command is wrong. docs/how-to/test-triggers.md shows how to write fixtures."""
-_PACK_CHECK = """\
+command is wrong. docs/how-to/test-triggers.md shows how to write fixtures.""")
+_PACK_CHECK = _("""\
 find what is wrong with each trigger of a pack
 example:
   trigger-sandbox pack check data/samples/triggers.json
 
 The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file, a memory (the others are checked)
-or the command is wrong."""
-_PACK_TEST = """\
+or the command is wrong.""")
+_PACK_TEST = _("""\
 run the fixtures beside a pack that name it
 example:
-  trigger-sandbox pack test data/samples/triggers.json"""
-_PACK_SHOW = """\
+  trigger-sandbox pack test data/samples/triggers.json""")
+_PACK_SHOW = _("""\
 show memories of a pack with their triggers
 example:
-  trigger-sandbox pack show data/samples/triggers.json 芒果过敏"""
-_NEW = """\
+  trigger-sandbox pack show data/samples/triggers.json 芒果过敏""")
+_NEW = _("""\
 write an example of a trigger to begin with, and a fixture beside it
 example:
-  trigger-sandbox new birthday --name 小满的生日"""
+  trigger-sandbox new birthday --name 小满的生日""")
 _KINDS = ("birthday", "anniversary", "date", "keyword", "mood", "place", "night", "weekday")
 
 
 def command_parser() -> argparse.ArgumentParser:
     """All commands with their arguments; docs/generate.py reads it too."""
-    parser = Parser(prog="trigger-sandbox", description="Try JavaScript triggers in the sandbox.")
+    parser = Parser(prog="trigger-sandbox", description=_("Try JavaScript triggers in the sandbox."))
     parser.add_argument("--language", choices=LANGUAGES, help=ABOUT_FLAG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = _command(commands, "run", "run:run", _RUN)
     source = run.add_mutually_exclusive_group(required=True)
-    source.add_argument("file", nargs="?", metavar="FILE", help="file with the trigger, - for standard input")
-    source.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
+    source.add_argument("file", nargs="?", metavar="FILE", help=_("file with the trigger, - for standard input"))
+    source.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     for one in (run, _command(commands, "repl", "run:repl", _REPL)):
         _add_chat(one, required=False)
-        one.add_argument("--at", type=int, metavar="N", help="end the chat with message N, and run at its time (all)")
-        one.add_argument("--conversation", default="default", metavar="ID", help="context.conversation_id (default)")
+        one.add_argument(
+            "--at", type=int, metavar="N", help=_("end the chat with message N, and run at its time (all)")
+        )
+        one.add_argument("--conversation", default="default", metavar="ID", help=_("context.conversation_id (default)"))
     doctor = _command(commands, "doctor", "run:doctor", _DOCTOR)
-    doctor.add_argument("--all", action="store_true", help="fail when a layer is missing")
+    doctor.add_argument("--all", action="store_true", help=_("fail when a layer is missing"))
     check = _command(commands, "check", "checks:check", _CHECK)
-    check.add_argument("files", nargs="*", metavar="FILE", help=f"{_FILE}, or - for standard input")
-    check.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
+    check.add_argument("files", nargs="*", metavar="FILE", help=_("{file}, or - for standard input", _FILE))
+    check.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     _add_encoding(check)
     timeline = _command(commands, "timeline", "timeline:timeline", _TIMELINE)
     timeline.add_argument("files", nargs="*", metavar="FILE", help=_FILE)
-    timeline.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
+    timeline.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     _add_chat(timeline, required=True)
-    timeline.add_argument("--compare", metavar="OLD", help="show each message with another verdict than in OLD")
+    timeline.add_argument("--compare", metavar="OLD", help=_("show each message with another verdict than in OLD"))
     test = _command(commands, "test", "testing:test", _TEST)
-    test.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
-    test.add_argument("-k", metavar="TEXT", help="only cases whose file and name contain this text")
-    test.add_argument("-x", action="store_true", help="stop at the first failure")
-    _add_encoding(test, "fixtures and the files they name")
-    about = translated("check, test and read packs: files of many triggers with their memories")
+    test.add_argument("paths", nargs="+", metavar="PATH", help=_("fixture, or folder with fixtures"))
+    test.add_argument("-k", metavar="TEXT", help=_("only cases whose file and name contain this text"))
+    test.add_argument("-x", action="store_true", help=_("stop at the first failure"))
+    _add_encoding(test, _("fixtures and the files they name"))
+    about = translated(_("check, test and read packs: files of many triggers with their memories"))
     pack = commands.add_parser("pack", help=about, description=_sentence(about)).add_subparsers(
         dest="subcommand", required=True, metavar="COMMAND"
     )
@@ -135,12 +138,12 @@ def command_parser() -> argparse.ArgumentParser:
     _command(pack, "test", "testing:test_pack", _PACK_TEST).add_argument("pack", metavar="PACK", help=_PACK)
     show = _command(pack, "show", "files:show_pack", _PACK_SHOW)
     show.add_argument("pack", metavar="PACK", help=_PACK)
-    show.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
+    show.add_argument("memory", nargs="?", metavar="NAME", help=_("its name or number (all)"))
     new = _command(commands, "new", "testing:new", _NEW)
     new.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
-    new.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help="where to write (.)")
-    new.add_argument("--name", metavar="NAME", help="name of the files (that of the kind)")
-    new.add_argument("--force", action="store_true", help="replace a file that exists")
+    new.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help=_("where to write (.)"))
+    new.add_argument("--name", metavar="NAME", help=_("name of the files (that of the kind)"))
+    new.add_argument("--force", action="store_true", help=_("replace a file that exists"))
     return parser
 
 
@@ -157,22 +160,24 @@ def _sentence(about: str) -> str:
     return f"{about[0].upper()}{about[1:]}{'.' if about.isascii() else '。'}"
 
 
-def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "the files") -> None:
-    parser.add_argument("--encoding", metavar="NAME", help=f"encoding of {of_what}, such as gb18030 (UTF-8)")
+def _add_encoding(parser: argparse.ArgumentParser, of_what: str = _("the files")) -> None:
+    parser.add_argument("--encoding", metavar="NAME", help=_("encoding of {of_what}, such as gb18030 (UTF-8)", of_what))
 
 
 def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument("--chat", metavar="FILE", required=required, help="chat file in any form")
+    parser.add_argument("--chat", metavar="FILE", required=required, help=_("chat file in any form"))
     for role in ("user", "assistant"):
-        about = f"in a chat of plain lines, this name is the {role}; may be repeated"
+        about = _("in a chat of plain lines, this name is the {role}; may be repeated", role)
         parser.add_argument(f"--{role}", metavar="NAME", action="append", help=about)
     _add_encoding(parser)
-    parser.add_argument("--window", type=int, default=20, metavar="N", help="messages that a trigger gets (20)")
-    about = "ISO time, in --tz unless it has an offset; along a chat for messages without a time (now)"
+    parser.add_argument("--window", type=int, default=20, metavar="N", help=_("messages that a trigger gets (20)"))
+    about = _("ISO time, in --tz unless it has an offset; along a chat for messages without a time (now)")
     parser.add_argument("--now", metavar="TIME", help=about)
-    parser.add_argument("--tz", metavar="ZONE", help="IANA time zone, such as Asia/Shanghai (system's)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of Math.random (0)")
-    parser.add_argument("--participants", default="{}", metavar="JSON", help="context.participants, a JSON object ({})")
+    parser.add_argument("--tz", metavar="ZONE", help=_("IANA time zone, such as Asia/Shanghai (system's)"))
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help=_("seed of Math.random (0)"))
+    parser.add_argument(
+        "--participants", default="{}", metavar="JSON", help=_("context.participants, a JSON object ({})")
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sandbox.locale import _
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -38,8 +40,10 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("trigger_seconds", "sprint_seconds", "after_timeout_seconds", "search_seconds", "start_seconds"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be more than 0 seconds, not {getattr(self, name)!r}")
+                raise ValueError(_("{name} must be more than 0 seconds, not {getattr!r}", name, getattr(self, name)))
         counts = dict.fromkeys(("max_source_chars", "max_triggers", "max_context_chars", "max_waiting"), (1, ""))
         for name, (least, unit) in {"heap_mb": (8, " MiB"), "data_mb": (64, " MiB"), **counts}.items():
             if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}{unit}, not {getattr(self, name)!r}")
+                raise ValueError(
+                    _("{name} must be at least {least}{unit}, not {getattr!r}", name, least, unit, getattr(self, name))
+                )

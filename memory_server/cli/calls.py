@@ -22,13 +22,14 @@ from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 from memory_server.tools.turn import recall_turn, remember_turn
 from sandbox.language import complaint, translated
+from sandbox.locale import _
 
 
 async def call(app: App, flags: Namespace) -> None:
     """Print the result of one tool call: its JSON, or with --text the block for people."""
     tool = TOOLS.get(flags.tool)
     if tool is None:
-        raise InvalidInput(f"There is no tool `{flags.tool}`; use one of {', '.join(TOOLS)}.")
+        raise InvalidInput("There is no tool `{tool}`; use one of {tools}.", flags.tool, ", ".join(TOOLS))
     if not tool.only_reads:
         app.settings.refuse_change(tool.name)
     answer = await called(app, tool.name, _arguments(flags.arguments))
@@ -50,19 +51,19 @@ async def called(app: App, tool: str, arguments: Mapping[str, Any], flags: Mappi
 
 def _arguments(source: str) -> dict[str, object]:
     if source == "-":
-        text, origin = sys.stdin.buffer.read(), "standard input"
+        text, origin = sys.stdin.buffer.read(), _("standard input")
     elif source.startswith("@"):
         origin = source[1:]
         with reading(origin):
             text = Path(origin).read_bytes()
     else:
-        text, origin = source.encode("utf-8", "surrogateescape"), "the argument"
+        text, origin = source.encode("utf-8", "surrogateescape"), _("the argument")
     try:
         value = codec.loads(text)
     except ValueError as error:
-        raise InvalidInput(f"{origin} is not JSON ({error}); write an object such as '{{}}'.") from error
+        raise InvalidInput("{origin} is not JSON ({reason}); write an object such as '{{}}'.", origin, error) from error
     if not isinstance(value, dict):
-        raise InvalidInput(f"{origin} is not a JSON object; write the arguments by name, such as '{{}}'.")
+        raise InvalidInput("{origin} is not a JSON object; write the arguments by name, such as '{{}}'.", origin)
     return value
 
 
@@ -89,7 +90,7 @@ def _session(given: str | None) -> Session | None:
         return None
     if not 0 < len(given) <= MAX_ID_CHARS:
         raise InvalidInput(
-            f"--session takes an id of 1 to {MAX_ID_CHARS} characters; leave it out if there is no session."
+            "--session takes an id of 1 to {id} characters; leave it out if there is no session.", MAX_ID_CHARS
         )
     return Session(given)
 
@@ -99,13 +100,14 @@ def _messages(words: str | None) -> dict[str, Any]:
     an object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
     if words is not None:
         return {"messages": [{"role": "user", "content": words}]}
-    say_if_waiting("messages as JSON")
+    say_if_waiting(_("messages as JSON"))
     try:
         value = codec.loads(standard_input().removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         raise InvalidInput(
-            f"Standard input is not JSON ({error}); write a list of messages such as "
-            '[{"role": "user", "content": "你好"}], or give a user\'s words as an argument.'
+            'Standard input is not JSON ({reason}); write a list of messages such as [{{"role": "user", '
+            '"content": "你好"}}], or give a user\'s words as an argument.',
+            error,
         ) from error
     if not isinstance(value, (list, dict)):
         raise InvalidInput(

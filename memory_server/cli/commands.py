@@ -13,6 +13,8 @@ from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sandbox.locale import _
+
 Add = Callable[..., ArgumentParser]
 
 MOST_BY_CHANCE = 100
@@ -21,27 +23,27 @@ OF_TOOL = "argument "
 """The prefix of arguments of a tool, so that they differ from the settings of every command."""
 SUBCOMMANDS = ("backup list", "backup restore", "backup delete")
 """Commands of two words."""
-_ALL = "only this conversation; by default all"
-_USUAL = "the conversation; by default that of the settings, or `default`"
-_ID_OR_NAME = "id (or its beginning) of a short-term, name of a long-term memory"
+_ALL = _("only this conversation; by default all")
+_USUAL = _("the conversation; by default that of the settings, or `default`")
+_ID_OR_NAME = _("id (or its beginning) of a short-term, name of a long-term memory")
 _UNLISTED = ("", "")
-_SCOPE = "`conversation`, `all`, or a group of the settings; usually what they say"
-_SORT = "Usually relevance where there is something to look for, else timestamp"
-_ARCHIVED = "Look among what was forgotten or deleted and can still come back"
+_SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
+_SORT = _("Usually relevance where there is something to look for, else timestamp")
+_ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
 _READ = ("native", "node", "gentian", "pack", "worldinfo", "official", "chat")
 _MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
 _SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
-    ("keywords", "--word", "WORD", _MANY, "Words to look for as they are; one is enough (may be repeated)"),
-    ("date_from", "--since", "SINCE", {}, "ISO date or time; in the server's time zone where it has none"),
-    ("date_to", "--until", "UNTIL", {}, "The same, included"),
-    ("min_score", "--min-score", "N", _POINTS, "Points; long-term memories have none and do not come"),
-    ("max_score", "--max-score", "N", _POINTS, "The same, at most"),
-    ("tags", "--tag", "TAG", _MANY, "All are needed: #words of the text, or tags of the record (may be repeated)"),
-    ("memory_type", "--kind", None, {"choices": ("short_term", "long_term", "both")}, "Which kind"),
+    ("keywords", "--word", "WORD", _MANY, _("Words to look for as they are; one is enough (may be repeated)")),
+    ("date_from", "--since", "SINCE", {}, _("ISO date or time; in the server's time zone where it has none")),
+    ("date_to", "--until", "UNTIL", {}, _("The same, included")),
+    ("min_score", "--min-score", "N", _POINTS, _("Points; long-term memories have none and do not come")),
+    ("max_score", "--max-score", "N", _POINTS, _("The same, at most")),
+    ("tags", "--tag", "TAG", _MANY, _("All are needed: #words of the text, or tags of the record (may be repeated)")),
+    ("memory_type", "--kind", None, {"choices": ("short_term", "long_term", "both")}, _("Which kind")),
     ("sort_by", "--sort", None, {"choices": ("relevance", "timestamp", "score")}, _SORT),
-    ("order", "--reverse", None, {"action": "store_const", "const": "asc"}, "least, oldest or lowest first"),
-    ("limit", "--limit", "N", _NUMBER, "Memories on a page"),
-    ("offset", "--offset", "N", _NUMBER, "Memories passed over"),
+    ("order", "--reverse", None, {"action": "store_const", "const": "asc"}, _("least, oldest or lowest first")),
+    ("limit", "--limit", "N", _NUMBER, _("Memories on a page")),
+    ("offset", "--offset", "N", _NUMBER, _("Memories passed over")),
     ("scope", "--scope", "SCOPE", {}, _SCOPE),
     ("archived", "--archived", None, {"action": "store_true"}, _ARCHIVED),
 )
@@ -51,206 +53,212 @@ _WRITTEN = ("native", "node", "pack", "markdown")
 
 def _daily(add: Add) -> None:
     about, both = (
-        "Serve MCP on standard input and output (default).",
-        ("serve, tokens", "Serve MCP (default); tokens for HTTP."),
+        _("Serve MCP on standard input and output (default)."),
+        ("serve, tokens", _("Serve MCP (default); tokens for HTTP.")),
     )
     serve = add("serve", "serve.serve", about, "serve", opens=False, listed=both)
-    about = "serve over HTTP instead; by default at the setting http.listen"
+    about = _("serve over HTTP instead; by default at the setting http.listen")
     _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
     clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
-    both = ("install, uninstall", "Put the server into a client; take it out.")
-    put = "Put the server into a client's settings."
+    both = ("install, uninstall", _("Put the server into a client; take it out."))
+    put = _("Put the server into a client's settings.")
     install = add("install", "install.command.install", put, "install cursor", opens=False, listed=both)
-    _argument(install, "client", None, "print: only show what to paste", choices=(*clients, "print"))
-    taken, example = "Take the server out of a client's settings.", "uninstall cursor"
+    _argument(install, "client", None, _("print: only show what to paste"), choices=(*clients, "print"))
+    taken, example = _("Take the server out of a client's settings."), "uninstall cursor"
     uninstall = add("uninstall", "install.command.uninstall", taken, example, opens=False, listed=_UNLISTED)
-    _argument(uninstall, "client", None, "the client to take it out of", choices=clients)
+    _argument(uninstall, "client", None, _("the client to take it out of"), choices=clients)
     for made in (install, uninstall):
-        _argument(made, "--name", "NAME", "what the client calls the server", default="memory")
-        _argument(made, "--project", "DIR", "for this project only", nargs="?", const=".")
-        _dry_run(made, "show what would change")
-    _switch(install, "--with-hooks", "claude-code, vscode, cursor: also add hooks that recall and remember")
+        _argument(made, "--name", "NAME", _("what the client calls the server"), default="memory")
+        _argument(made, "--project", "DIR", _("for this project only"), nargs="?", const=".")
+        _dry_run(made, _("show what would change"))
+    _switch(install, "--with-hooks", _("claude-code, vscode, cursor: also add hooks that recall and remember"))
 
-    about = "Recall and remember as a hook of a client."
+    about = _("Recall and remember as a hook of a client.")
     hook = add("hook", "hook.command.hook", about, "hook < event.json", opens=False, listed=_UNLISTED)
-    recalled = "Print what comes to mind, ready for a prompt."
-    both = ("recall, remember", "Recall before a turn; remember after it.")
+    recalled = _("Print what comes to mind, ready for a prompt.")
+    both = ("recall, remember", _("Recall before a turn; remember after it."))
     example = 'recall "What was the name of my cat?"'
     recall = add("recall", "calls.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
-    _argument(hook, "--chars", "N", "characters of recalled text at most", type=int, default=700)
-    _argument(recall, "--chars", "N", "characters at most; usually 1,200", type=int)
-    by_chance = "memories of each kind that come by chance; usually"
+    _argument(hook, "--chars", "N", _("characters of recalled text at most"), type=int, default=700)
+    _argument(recall, "--chars", "N", _("characters at most; usually 1,200"), type=int)
+    by_chance = _("memories of each kind that come by chance; usually")
     _argument(hook, "--flashbacks", "N", f"{by_chance} 0", type=_count, default=0)
     _argument(recall, "--flashbacks", "N", f"{by_chance} 2", type=_count)
-    _argument(hook, "--seconds", "S", "give up after this time, silently", type=float, default=5.0)
-    about, example = "Remember what was said in a turn.", 'remember "My cat is called Miso."'
+    _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=5.0)
+    about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
     options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}
     remember = add("remember", "calls.remember", about, example, **options)
-    _argument(remember, "--turn", "ID", "the same turn is stored once")
+    _argument(remember, "--turn", "ID", _("the same turn is stored once"))
     for made in (recall, remember):
-        said = "what the user said; by default messages as JSON on standard input"
+        said = _("what the user said; by default messages as JSON on standard input")
         _argument(made, "words", "WORDS", said, nargs="?")
-        _argument(made, "--session", "ID", "the session of this turn; memories of other sessions come at once")
-        _switch(made, "--json", "print the tool's result as JSON")
-    about = "Store nothing for a while, and stop hooks from recalling."
-    both = ("pause, resume", "Store and recall nothing for a while; go on.")
+        _argument(made, "--session", "ID", _("the session of this turn; memories of other sessions come at once"))
+        _switch(made, "--json", _("print the tool's result as JSON"))
+    about = _("Store nothing for a while, and stop hooks from recalling.")
+    both = ("pause, resume", _("Store and recall nothing for a while; go on."))
     pause = add("pause", "mend.pause", about, "pause --for 2h", changes=True, listed=both)
-    _argument(pause, "--for", "TIME", "such as 30m, 2h or 3d; by default until `resume`", dest="for_")
-    add("resume", "mend.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
+    _argument(pause, "--for", "TIME", _("such as 30m, 2h or 3d; by default until `resume`"), dest="for_")
+    add("resume", "mend.resume", _("End the pause."), "resume", changes=True, listed=_UNLISTED)
 
 
 def _look(add: Add) -> None:
-    add("list", "look.list_", "List the conversations, or the memories of one.", "list", about_c=_ALL)
-    about = "Show everything that is known about one memory."
+    add("list", "look.list_", _("List the conversations, or the memories of one."), "list", about_c=_ALL)
+    about = _("Show everything that is known about one memory.")
     _argument(add("show", "look.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
-    about, example = "Find memories by words, dates, scores and tags.", "search mango --since 2026-05-01"
+    about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
     search = add("search", "look.search", about, example, about_c=_ALL)
-    _argument(search, OF_TOOL + "query", "TEXT", "Text; its words are looked for", nargs="?", default=argparse.SUPPRESS)
+    _argument(
+        search, OF_TOOL + "query", "TEXT", _("Text; its words are looked for"), nargs="?", default=argparse.SUPPRESS
+    )
     for name, flag, metavar, kind, about in _SEARCH:
         kind = dict(kind) | ({} if metavar is None else {"metavar": metavar})
         search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
     search.set_defaults(names={"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}})
-    about, example = "Say why a memory comes to mind, or does not.", 'explain mango --ask "What can I bake?"'
+    about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
     explain = add("explain", "look.explain", about, example, about_c=_ALL)
-    _argument(explain, "--ask", "TEXT", "a message of the user (may be repeated)", action="append", required=True)
-    _argument(explain, "memory", "ID|WORDS", "Id of a short-term memory")
+    _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append", required=True)
+    _argument(explain, "memory", "ID|WORDS", _("Id of a short-term memory"))
     _argument(explain, "--scope", "SCOPE", _SCOPE)
     explain.set_defaults(
         names={"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
     )
-    about = "Show who changed what and when, newest first."
+    about = _("Show who changed what and when, newest first.")
     history = add("history", "look.history", about, "history --limit 5", about_c=_ALL)
-    _argument(history, "--limit", "N", "changes shown; usually 20", type=int, default=20)
-    _argument(history, "--before", "CHANGE", "only changes before this one")
-    about, both = "Show which folder holds what.", ("where, daemon", "Show which folder and process does what.")
+    _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int, default=20)
+    _argument(history, "--before", "CHANGE", _("only changes before this one"))
+    about, both = _("Show which folder holds what."), ("where, daemon", _("Show which folder and process does what."))
     add("where", "look.where", about, "where", listed=both)
-    about, example = "Look into notes, make pages of them, tidy them.", "knowledge list"
+    about, example = _("Look into notes, make pages of them, tidy them."), "knowledge list"
     _knowledge(add("knowledge", "knowledge.knowledge", about, example))
 
 
 def _knowledge(made: ArgumentParser) -> None:
     actions = ("list", "show", "document", "reindex", "cleanup", "delete", "restore", "promote", "history")
-    about = (
+    about = _(
         "list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: merge "
         "notes that say the same; cleanup: archive what is over; promote: move an entry of the project (its key) to "
         "all projects; history: what was changed"
     )
     _argument(made, "action", None, about, choices=actions)
-    _argument(made, "words", "WORDS|ID", "words to look for, or the number, id or key of an entry", nargs="*")
-    _argument(made, "--space", None, "list: only these", choices=("notes", "sessions", "layers", "refs"))
-    _argument(made, "--user", "USER", "list: only memories of this user")
-    _switch(made, "--archived", "list: what is in the archive")
-    _switch(made, "--json", "list, history: JSON, one line each")
-    _argument(made, "--type", None, "document: only this page", choices=("tech", "project-tech", "domain"))
-    _argument(made, "--output", "DIR", "document: folder of the pages; memory-docs by default")
-    _switch(made, "--stable", "document: pages that change only if a note does")
-    _switch(made, "--force", "document: replace files that are not ours")
-    _switch(made, "--verbose", "reindex: show what was merged and what was kept apart")
-    _dry_run(made, "reindex, cleanup: show what would change")
+    _argument(made, "words", "WORDS|ID", _("words to look for, or the number, id or key of an entry"), nargs="*")
+    _argument(made, "--space", None, _("list: only these"), choices=("notes", "sessions", "layers", "refs"))
+    _argument(made, "--user", "USER", _("list: only memories of this user"))
+    _switch(made, "--archived", _("list: what is in the archive"))
+    _switch(made, "--json", _("list, history: JSON, one line each"))
+    _argument(made, "--type", None, _("document: only this page"), choices=("tech", "project-tech", "domain"))
+    _argument(made, "--output", "DIR", _("document: folder of the pages; memory-docs by default"))
+    _switch(made, "--stable", _("document: pages that change only if a note does"))
+    _switch(made, "--force", _("document: replace files that are not ours"))
+    _switch(made, "--verbose", _("reindex: show what was merged and what was kept apart"))
+    _dry_run(made, _("reindex, cleanup: show what would change"))
 
 
 def _mend(add: Add) -> None:
-    about = "Take back a change; later changes stay. Or bring a memory back."
-    short = ("undo", "Take back a change, or bring a memory back.")
+    about = _("Take back a change; later changes stay. Or bring a memory back.")
+    short = ("undo", _("Take back a change, or bring a memory back."))
     undo = add("undo", "mend.undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
-    _argument(undo, "change", "CHANGE", "the id of a change, as `history` shows it", nargs="?")
-    removed = "bring back memories that were deleted or forgotten"
+    _argument(undo, "change", "CHANGE", _("the id of a change, as `history` shows it"), nargs="?")
+    removed = _("bring back memories that were deleted or forgotten")
     _argument(undo, "--memory", "ID|NAME", removed, nargs="*")
-    _argument(undo, "--pattern", "PATTERN", "of these, whose text holds this word or matches /regex/flags")
-    _argument(undo, "--since", "TIME", "of these, removed at this ISO time or later")
-    _argument(undo, "--until", "TIME", "of these, removed at this ISO time or earlier")
-    _dry_run(undo, "list the memories that would come back")
-    pin = add("pin", "mend.pin", "Keep a memory for good, or (--off) no longer.", "pin 3f2a", about_c=_ALL)
-    _argument(pin, "memory", "ID", "id of the memory, or its beginning")
-    _switch(pin, "--off", "let the clean-up forget it when it has faded")
-    about = "Forget faded memories; archive expired entries."
+    _argument(undo, "--pattern", "PATTERN", _("of these, whose text holds this word or matches /regex/flags"))
+    _argument(undo, "--since", "TIME", _("of these, removed at this ISO time or later"))
+    _argument(undo, "--until", "TIME", _("of these, removed at this ISO time or earlier"))
+    _dry_run(undo, _("list the memories that would come back"))
+    pin = add("pin", "mend.pin", _("Keep a memory for good, or (--off) no longer."), "pin 3f2a", about_c=_ALL)
+    _argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
+    _switch(pin, "--off", _("let the clean-up forget it when it has faded"))
+    about = _("Forget faded memories; archive expired entries.")
     cleanup = add("cleanup", "mend.cleanup", about, "cleanup --dry-run", about_c=_ALL)
-    _dry_run(cleanup, "say what would be forgotten, and why")
+    _dry_run(cleanup, _("say what would be forgotten, and why"))
 
-    about = "Copy all memories, while servers go on writing."
-    both = ("backup", "Copy all memories; backup list, restore, delete.")
+    about = _("Copy all memories, while servers go on writing.")
+    both = ("backup", _("Copy all memories; backup list, restore, delete."))
     backup = add("backup", "mend.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
-    _argument(backup, "name", "NAME", "name of the backup; by default the time", nargs="?")
-    add("backup list", "mend.backups", "List the backups.", "backup list", listed=_UNLISTED)
-    about, example = "Bring the memories of a backup back.", "backup restore before-move --dry-run"
+    _argument(backup, "name", "NAME", _("name of the backup; by default the time"), nargs="?")
+    add("backup list", "mend.backups", _("List the backups."), "backup list", listed=_UNLISTED)
+    about, example = _("Bring the memories of a backup back."), "backup restore before-move --dry-run"
     restore = add("backup restore", "mend.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
-    _switch(restore, "--overwrite", "also remove what the backup does not hold")
-    _dry_run(restore, "say what would change")
-    about = "Delete a backup for good."
+    _switch(restore, "--overwrite", _("also remove what the backup does not hold"))
+    _dry_run(restore, _("say what would change"))
+    about = _("Delete a backup for good.")
     delete = add("backup delete", "mend.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED)
     for made in (restore, delete):
-        _argument(made, "name", "NAME", "name of the backup")
+        _argument(made, "name", "NAME", _("name of the backup"))
 
-    doctor = add("doctor", "mend.doctor", "Examine folder, disk, files and clock; mend them.", "doctor", about_c=_ALL)
-    _switch(doctor, "--json", "print the findings as JSON")
+    doctor = add(
+        "doctor", "mend.doctor", _("Examine folder, disk, files and clock; mend them."), "doctor", about_c=_ALL
+    )
+    _switch(doctor, "--json", _("print the findings as JSON"))
     work = doctor.add_mutually_exclusive_group()
-    _switch(work, "--repair", "mend broken files, and save every memory that they hold")
-    _switch(work, "--reindex", "find the words of older memories again, with the present settings")
-    _dry_run(doctor, "with --repair or --reindex: say what would change")
-    about = "Give, list or take back the tokens of `serve --http`."
+    _switch(work, "--repair", _("mend broken files, and save every memory that they hold"))
+    _switch(work, "--reindex", _("find the words of older memories again, with the present settings"))
+    _dry_run(doctor, _("with --repair or --reindex: say what would change"))
+    about = _("Give, list or take back the tokens of `serve --http`.")
     tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant 小明", opens=False, listed=_UNLISTED)
-    about = "add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back"
+    about = _("add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back")
     _argument(tokens, "action", None, about, choices=("add", "list", "remove"))
-    _argument(tokens, "name", "NAME", "name of the token", nargs="?")
-    _switch(tokens, "--operator", "add: it also reads /metrics")
-    _argument(tokens, "--days", "N", "add: it ends after so many days", type=float)
-    about, example = "Show or end the process that windows share.", "daemon status"
+    _argument(tokens, "name", "NAME", _("name of the token"), nargs="?")
+    _switch(tokens, "--operator", _("add: it also reads /metrics"))
+    _argument(tokens, "--days", "N", _("add: it ends after so many days"), type=float)
+    about, example = _("Show or end the process that windows share."), "daemon status"
     daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
-    _argument(daemon, "action", None, "status: show it; stop: end it", choices=("status", "stop"))
+    _argument(daemon, "action", None, _("status: show it; stop: end it"), choices=("status", "stop"))
 
 
 def _exchange(add: Add) -> None:
-    about, example = "Write memories for people or programs.", "export memories.md --format markdown"
+    about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
     export = add("export", "exchange.export", about, example, about_c=_ALL)
-    _argument(export, "target", "FILE|FOLDER", "what to write; - for standard output")
-    forms = "native (everything) by default"
+    _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
+    forms = _("native (everything) by default")
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
-    _switch(export, "--force", "replace a file that exists")
-    about, example = "Bring in chats, and memories of other programs.", "import conversations.json --dry-run"
-    into = "for what names no conversation; by default that of the settings, or `default`"
+    _switch(export, "--force", _("replace a file that exists"))
+    about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
+    into = _("for what names no conversation; by default that of the settings, or `default`")
     import_ = add("import", "exchange.import_", about, example, about_c=into)
     _source(import_, nargs="+")
-    _dry_run(import_, "say what would be imported, what would not, and why")
-    chat = import_.add_argument_group("for a chat")
+    _dry_run(import_, _("say what would be imported, what would not, and why"))
+    chat = import_.add_argument_group(_("for a chat"))
     _argument(
-        chat, "--ask", "TEXT", "then ask this, and show what comes (may be repeated)", action="append", default=[]
+        chat, "--ask", "TEXT", _("then ask this, and show what comes (may be repeated)"), action="append", default=[]
     )
-    _switch(chat, "--shift-to-now", "move all times so that the chat ended an hour ago, for trying things out")
-    about = "Store a tested trigger: a .js file, or a pack."
+    _switch(chat, "--shift-to-now", _("move all times so that the chat ended an hour ago, for trying things out"))
+    about = _("Store a tested trigger: a .js file, or a pack.")
     example = 'add-trigger mother.js --prompt "Ask how his mother is."'
     trigger = add("add-trigger", "exchange.add_trigger", about, example, changes=True, about_c=_USUAL)
-    _argument(trigger, "source", "FILE", "a .js file, or a pack (.json)", nargs="+")
-    _argument(trigger, "--prompt", "TEXT", "for a .js file: what the model reads when it fires")
-    _argument(trigger, "--name", "NAME", "for a .js file: the name of the memory; by default that of the file")
-    _argument(trigger, "--encoding", "NAME", "such as gb18030; by default UTF-8")
-    about, example = "Make a pack from files of other programs.", "convert book.json pack.json"
+    _argument(trigger, "source", "FILE", _("a .js file, or a pack (.json)"), nargs="+")
+    _argument(trigger, "--prompt", "TEXT", _("for a .js file: what the model reads when it fires"))
+    _argument(trigger, "--name", "NAME", _("for a .js file: the name of the memory; by default that of the file"))
+    _argument(trigger, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
+    about, example = _("Make a pack from files of other programs."), "convert book.json pack.json"
     convert = add("convert", "exchange.convert", about, example)
     _source(convert)
-    _argument(convert, "target", "TO", "file or folder to write; - for standard output")
-    _argument(convert, "--as", None, "form to write; pack by default", dest="to", choices=_WRITTEN, default="pack")
-    _switch(convert, "--force", "replace a file that exists")
+    _argument(convert, "target", "TO", _("file or folder to write; - for standard output"))
+    _argument(convert, "--as", None, _("form to write; pack by default"), dest="to", choices=_WRITTEN, default="pack")
+    _switch(convert, "--force", _("replace a file that exists"))
 
 
 def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
-    _argument(parser, "source", "FROM", "file or folder to read; - for standard input", **more)
-    _argument(parser, "--format", None, "form of the file; by default it is recognized", choices=_READ)
-    _argument(parser, "--encoding", "NAME", "such as gb18030; by default UTF-8")
-    _argument(parser, "--char", "NAME", "who {{char}} is: the name of the assistant in a chat or lorebook")
-    _argument(parser, "--user", "NAME", "who {{user}} is")
-    lorebook = parser.add_argument_group("for a lorebook")
-    _argument(lorebook, "--depth", "N", "messages to scan where the entry does not say it", type=int)
-    _switch(lorebook, "--substrings", "keys match inside words, where the entry does not say it")
-    _switch(lorebook, "--case-sensitive", "upper case counts, where the entry does not say it")
+    _argument(parser, "source", "FROM", _("file or folder to read; - for standard input"), **more)
+    _argument(parser, "--format", None, _("form of the file; by default it is recognized"), choices=_READ)
+    _argument(parser, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
+    _argument(parser, "--char", "NAME", _("who {{char}} is: the name of the assistant in a chat or lorebook"))
+    _argument(parser, "--user", "NAME", _("who {{user}} is"))
+    lorebook = parser.add_argument_group(_("for a lorebook"))
+    _argument(lorebook, "--depth", "N", _("messages to scan where the entry does not say it"), type=int)
+    _switch(lorebook, "--substrings", _("keys match inside words, where the entry does not say it"))
+    _switch(lorebook, "--case-sensitive", _("upper case counts, where the entry does not say it"))
 
 
 def _develop(add: Add) -> None:
-    about = "Store a sample chat and ask about it."
+    about = _("Store a sample chat and ask about it.")
     add("demo", "demo.demo", about, "demo", opens=False)
-    about, example = "Call a tool and print its result as JSON.", "call get_memory_stats '{}'"
+    about, example = _("Call a tool and print its result as JSON."), "call get_memory_stats '{}'"
     call = add("call", "calls.call", about, example, about_c=_USUAL)
-    _argument(call, "tool", "TOOL", "name of a tool, such as search_short_term_memories")
-    _argument(call, "arguments", "JSON", "its arguments: JSON, @FILE, or - for standard input", nargs="?", default="{}")
-    _switch(call, "--text", "print the text for people instead")
+    _argument(call, "tool", "TOOL", _("name of a tool, such as search_short_term_memories"))
+    _argument(
+        call, "arguments", "JSON", _("its arguments: JSON, @FILE, or - for standard input"), nargs="?", default="{}"
+    )
+    _switch(call, "--text", _("print the text for people instead"))
 
 
 GROUPS: Mapping[str, Callable[[Add], None]] = {
@@ -271,10 +279,12 @@ def _switch(made: ArgumentParser | _ArgumentGroup, name: str, about: str) -> Non
 
 
 def _dry_run(made: ArgumentParser, what: str) -> None:
-    _switch(made, "--dry-run", f"only {what}")
+    _switch(made, "--dry-run", _("only {what}", what))
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) <= MOST_BY_CHANCE):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 0 to {MOST_BY_CHANCE}")
+        raise argparse.ArgumentTypeError(
+            _("`{text}` is not a whole number from 0 to {by_chance}", text, MOST_BY_CHANCE)
+        )
     return int(text)

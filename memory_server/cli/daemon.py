@@ -15,6 +15,7 @@ from typing import Any
 from memory_server import shim
 from memory_server.cli.terminal import console
 from memory_server.config import Settings
+from sandbox.locale import _
 
 STATUS, STOP = "status", "stop"
 """What can be asked of a shared process besides the work of a client."""
@@ -47,19 +48,23 @@ def answer_at(place: Path, role: str) -> bytes:
 
 def told(place: Path, known: dict[str, Any]) -> str:
     if not known:
-        return f"does not answer; its log is {place.with_suffix('.log')}"
+        return _("does not answer; its log is {with_suffix}", place.with_suffix(".log"))
     since = datetime.fromtimestamp(known["since"], UTC).astimezone()
-    windows = "1 window" if known["sessions"] == 1 else f"{known['sessions']} windows"
-    return (
-        f"process {known['pid']}, {windows}, since {since:%Y-%m-%d %H:%M}, memories in {known['place']}, "
-        f"log {place.with_suffix('.log')}"
+    windows = _("1 window") if known["sessions"] == 1 else _("{sessions} windows", known["sessions"])
+    return _(
+        "process {pid}, {windows}, since {since:%Y-%m-%d %H:%M}, memories in {place}, log {with_suffix}",
+        known["pid"],
+        windows,
+        since,
+        known["place"],
+        place.with_suffix(".log"),
     )
 
 
 async def daemon(settings: Settings, flags: Namespace) -> int:
     out, found = console(), list(running())
     if not found:
-        out.print("No shared process runs; a client starts one with `memory-server serve`.")
+        out.print(_("No shared process runs; a client starts one with `memory-server serve`."))
     for place, known in found:
         if flags.action == STOP and known:
             try:
@@ -68,7 +73,7 @@ async def daemon(settings: Settings, flags: Namespace) -> int:
                 known = {}
             except (OSError, shim.Doubt):
                 pass  # it ended by itself
-            out.print(f"ended: {told(place, known)}" if known else told(place, known))
+            out.print(_("ended: {told}", told(place, known)) if known else told(place, known))
         else:
             out.print(told(place, known))
     return 0

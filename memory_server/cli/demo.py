@@ -20,6 +20,7 @@ from memory_server.config import Settings
 from memory_server.interchange import chats, own
 from memory_server.storage.json_store import codec
 from sandbox.language import spoken
+from sandbox.locale import _
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
 """The time zone of the people in the sample of each language: their evenings must be evenings."""
@@ -52,15 +53,23 @@ async def _run(settings: Settings, sample: Path) -> None:
     async with _that_day(settings, questions[0]) as app:
         await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
     out.print(
-        f"{messages} messages of [bold]{conversation_id}[/] became {len(chat.short_term)} memories; "
-        f"{len(pack.long_term)} triggers watch. Now it is later, and {chat.short_term[0].messages[0].name} says:\n"
+        _(
+            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; {long_term} triggers watch. Now it is later, and {name} says:\n",
+            messages,
+            conversation_id,
+            len(chat.short_term),
+            len(pack.long_term),
+            chat.short_term[0].messages[0].name,
+        )
     )
     as_expected = 0
     for number, question in enumerate(watched("asking", questions, len(questions))):
         # Each day opens the memory again, so what it knows comes from the disk.
         async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
             as_expected += await _ask(app, conversation_id, question)
-    out.print(f"{as_expected} of {len(questions)} answers are what the sample's author expected.")
+    out.print(
+        _("{as_expected} of {questions} answers are what the sample's author expected.", as_expected, len(questions))
+    )
 
 
 def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:

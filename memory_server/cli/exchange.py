@@ -46,7 +46,7 @@ from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
 from sandbox.chats.encoding import EncodingError, decode
 from sandbox.language import term
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
@@ -95,11 +95,13 @@ async def _nothing_to_export(app: App) -> str:
         f"{name} {figures.count:,}" for name, figures in (await app.knowledge.overview()).items() if figures.count
     )
     if held := ", ".join(counts):
-        return (
-            f"There is no conversation to export, and knowledge ({held}) is not exported. `memory-server backup` makes "
-            "a copy of it; to take it to another machine, copy the folder that `memory-server where` names."
+        return _(
+            "There is no conversation to export, and knowledge ({held}) is not exported. `memory-server "
+            "backup` makes a copy of it; to take it to another machine, copy the folder that "
+            "`memory-server where` names.",
+            held,
         )
-    return "There is nothing to export: nothing is stored there yet."
+    return _("There is nothing to export: nothing is stored there yet.")
 
 
 async def import_(app: App, flags: Namespace) -> int:
@@ -110,15 +112,15 @@ async def import_(app: App, flags: Namespace) -> int:
     for source in flags.source:
         found, form = await _read(app, source, flags, usual)
         if hasattr(flags, "conversation") and any(held.conversation_id != usual for held in found.conversations):
-            raise InvalidInput(f"{_named(source)} names its own conversations; leave -c out.")
+            raise InvalidInput("{named} names its own conversations; leave -c out.", _named(source))
         if form not in TRUSTED:
             await _check(app, found)
         if flags.shift_to_now:
             _shift(found, app.clock())
-        out.print(f"{escape(_named(source))} has the form {form}.")
+        out.print(_("{named} has the form {form}.", escape(_named(source)), form))
         for incoming in found.conversations:
             contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
-            verb = term("would get" if flags.dry_run else "got")
+            verb = term(_("would get") if flags.dry_run else "got")
             out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {tally_text(tally)}")
             if flags.dry_run:
                 _print_memories(app, contents)
@@ -126,15 +128,22 @@ async def import_(app: App, flags: Namespace) -> int:
                 asked = contents.conversation_id
         _report(out, found)
         count, left_out = count + found.count, left_out + len(found.skipped)
-    nothing = " Nothing was changed." if flags.dry_run else ""
-    out.print(f"{counted(count, 'memory')} can be used, {counted(left_out, 'record')} left out.{nothing}")
+    nothing = _(" Nothing was changed.") if flags.dry_run else ""
+    out.print(
+        _(
+            "{memories} can be used, {records} left out.{nothing}",
+            counted(count, "memory"),
+            counted(left_out, "record"),
+            nothing,
+        )
+    )
     for question in flags.ask if not flags.dry_run else ():
         await ask(app, out, asked, [{"role": "user", "content": question}], asked)
     return 0 if count or not left_out else 1
 
 
 def _named(source: str) -> str:
-    return "standard input" if source == "-" else source
+    return _("standard input") if source == "-" else source
 
 
 async def add_trigger(app: App, flags: Namespace) -> None:
@@ -142,7 +151,9 @@ async def add_trigger(app: App, flags: Namespace) -> None:
     files = [(source, await asyncio.to_thread(_read_file, source, flags.encoding)) for source in flags.source]
     plain = [source for source, _ in files if not source.endswith(".json")]
     if len(plain) > 1 or (plain and not flags.prompt):
-        raise InvalidInput(f"Say with --prompt what the model reads when {plain[0]} fires; one .js file at a time.")
+        raise InvalidInput(
+            "Say with --prompt what the model reads when {plain} fires; one .js file at a time.", plain[0]
+        )
     conversation, out = app.conversation(), console()
     for source, data in files:
         if source in plain:
@@ -160,7 +171,15 @@ async def add_trigger(app: App, flags: Namespace) -> None:
                 one.name, one.prompt, one.trigger, created_context=context, by="add-trigger"
             )
             verb = "Replaced" if done.replaced else "Stored"
-            out.print(f"{verb} {escape(one.name)} in {escape(conversation.id)}; change {done.change_id}.")
+            out.print(
+                _(
+                    "{verb} {name} in {id}; change {change_id}.",
+                    verb,
+                    escape(one.name),
+                    escape(conversation.id),
+                    done.change_id,
+                )
+            )
             for problem in done.warnings:
                 out.print(f"[yellow]warning[/]  {escape(problem.message)}")
 
@@ -184,7 +203,7 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     form, target = flags.to, flags.target
     if form == "node":
         if target == "-":
-            raise InvalidInput(f"The form {form} is a folder; give the name of one instead of `-`.")
+            raise InvalidInput("The form {form} is a folder; give the name of one instead of `-`.", form)
         size = await asyncio.to_thread(_write_folder, target, folder_forms.write_node(held))
     else:
         parts: Iterable[bytes] = own.write_native(held, app.clock())
@@ -195,18 +214,23 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
         return
     left = sum(len(contents.short_term) for contents in held) if form == "pack" else 0
     count = sum(contents.count for contents in held) - left
-    what = f"{counted(count, 'memory')} of {counted(len(held), 'conversation')}, {decimal(size)}"
+    what = _(
+        "{memories} of {conversations}, {decimal}",
+        counted(count, "memory"),
+        counted(len(held), "conversation"),
+        decimal(size),
+    )
     out = console()
-    out.print(f"Wrote {escape(target)}: {what}, as {form}.")
+    out.print(_("Wrote {target}: {what}, as {form}.", escape(target), what, form))
     if left:
-        out.print(f"Not in it: {counted(left, 'short-term memory')}; a pack holds only long-term memories.")
+        out.print(_("Not in it: {memories}; a pack holds only long-term memories.", counted(left, "short-term memory")))
 
 
 async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
     """The contents with keywords and times, and what storing them changed or would change."""
     name, found = incoming.conversation_id, list[ShortTermMemory]()
     wording = app.context.services.parameters.wording.within(name)
-    with progress(f"importing {name}", len(incoming.short_term)) as advance:
+    with progress(_("importing {name}", name), len(incoming.short_term)) as advance:
         for begin in range(0, len(incoming.short_term), AT_ONCE):
             part = replace(incoming, short_term=incoming.short_term[begin : begin + AT_ONCE])
             found += (await asyncio.to_thread(with_keywords, part, wording)).short_term
@@ -278,9 +302,11 @@ def _print_memories(app: App, contents: Contents) -> None:
 
 def _report(out: Console, found: Incoming) -> None:
     for place, reason in found.skipped:
-        out.print(f"[yellow]left out[/]  {escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}")
+        out.print(
+            _("[yellow]left out[/]  {place}: {reason}", escape(shown(place)), escape(shown(reason, MOST_SAID_CHARS)))
+        )
     for note in found.notes:
-        out.print(f"[cyan]not carried[/]  {escape(shown(note, MOST_SAID_CHARS))}")
+        out.print(_("[cyan]not carried[/]  {note}", escape(shown(note, MOST_SAID_CHARS))))
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -297,10 +323,10 @@ async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[In
             files = await asyncio.to_thread(_read_folder, Path(source), flags.encoding)
             form: Format = flags.format or format_of_folder(files)
             if form not in FOLDERS:
-                raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
+                raise NotThisFormat("is a folder, but the form {form} is a file; give the file.", form)
             return await asyncio.to_thread(FOLDERS[form], files, usual), form
         if source == "-":
-            say_if_waiting("what is imported")
+            say_if_waiting(_("what is imported"))
         data = await asyncio.to_thread(_read_file, source, flags.encoding)
         form = flags.format or format_of(data)
         if form == "worldinfo":
@@ -324,7 +350,7 @@ async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
         sources = [memory.trigger for memory in contents.long_term]
         reports: list[CheckReport] = []
         # 200 triggers that run too long take 20 s: so there is a progress bar.
-        with progress("checking triggers", len(sources)) as advance:
+        with progress(_("checking triggers"), len(sources)) as advance:
             for begin in range(0, len(sources), AT_ONCE):
                 reports += await app.sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
                 advance(AT_ONCE)
@@ -332,13 +358,13 @@ async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
         for memory, one in zip(contents.long_term, reports, strict=True):
             if one.errors:
                 problem = one.errors[0]
-                line = f" at line {problem.line}" if problem.line is not None else ""
-                reason = f"its trigger cannot work: {problem.message}{line}"
+                line = _(" at line {line}", problem.line) if problem.line is not None else ""
+                reason = _("its trigger cannot work: {message}{line}", problem.message, line)
                 if not keep:
                     found.skipped.append((memory.name, reason))
                     continue
-                found.notes.append(f"{memory.name}: {reason}")
-            found.notes += [f"{memory.name}: {problem.message}" for problem in one.warnings]
+                found.notes.append(_("{about}: {what}", memory.name, reason))
+            found.notes += [_("{about}: {what}", memory.name, problem.message) for problem in one.warnings]
             good.append(memory)
         found.conversations[number] = replace(contents, long_term=tuple(good))
 
@@ -372,8 +398,9 @@ def _read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
     for place in (folder, *folders.subfolders(folder)):
         if (place / folders.PRIVATE / "journal.jsonl").exists():
             raise InvalidInput(
-                f"{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export FILE` "
-                "first, and import that file."
+                "{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export "
+                "FILE` first, and import that file.",
+                folder,
             )
         for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
             path = place / name
@@ -391,11 +418,11 @@ def _write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
         return len(data)
     path = Path(name)
     if os.path.lexists(path) and (path.is_dir() or not force):
-        raise InvalidInput(f"{name} exists already; add --force to replace it, or choose another name.")
+        raise InvalidInput("{name} exists already; add --force to replace it, or choose another name.", name)
     try:
         folders.replace_file(path, data)
     except OSError as error:
-        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+        raise InvalidInput("{name} cannot be written: {reason}; choose another place.", name, error.strerror) from error
     return len(data)
 
 
@@ -405,12 +432,12 @@ def _write_folder(name: str, files: Mapping[str, bytes]) -> int:
     root = Path(name)
     try:
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
-            raise InvalidInput(f"{name} is not empty; choose a new folder.")
+            raise InvalidInput("{name} is not empty; choose a new folder.", name)
         for path, data in files.items():
             folders.make_folder((root / path).parent)
             folders.replace_file(root / path, data)
     except OSError as error:
-        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+        raise InvalidInput("{name} cannot be written: {reason}; choose another place.", name, error.strerror) from error
     return sum(map(len, files.values()))
 
 
@@ -422,7 +449,7 @@ def _all_of(name: str, file: BinaryIO) -> bytes:
         chunks.append(chunk)
         room -= len(chunk)
         if room < 0:
-            raise InvalidInput(f"{name} has more than {folders.MAX_FILE_BYTES:,} bytes; split it.")
+            raise InvalidInput("{name} has more than {max_file:,} bytes; split it.", name, folders.MAX_FILE_BYTES)
     return b"".join(chunks)
 
 

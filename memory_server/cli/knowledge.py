@@ -16,7 +16,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Filter, Hits, Query, change_id, json_of
 from memory_server.storage.entries.pages import write_pages
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 _PAGE = 100
 
@@ -26,10 +26,14 @@ async def knowledge(app: App, flags: Namespace) -> None:
     run, takes, changes = ACTIONS[flags.action]
     every = {name for _, names, _ in ACTIONS.values() for name in names} - {"words", "id"}
     if wrong := sorted(name for name in every - set(takes) if getattr(flags, name)):
-        raise InvalidInput(f"`knowledge {flags.action}` does not take --{wrong[0].replace('_', '-')}; leave it out.")
+        raise InvalidInput(
+            "`knowledge {action}` does not take --{wrong}; leave it out.", flags.action, wrong[0].replace("_", "-")
+        )
     if "words" not in takes and len(flags.words) != ("id" in takes):
-        needs = "the number or id of one entry" if "id" in takes else "no words"
-        raise InvalidInput(f"`knowledge {flags.action}` needs {needs}; `knowledge list` shows all entries.")
+        needs = _("the number or id of one entry") if "id" in takes else _("no words")
+        raise InvalidInput(
+            "`knowledge {action}` needs {needs}; `knowledge list` shows all entries.", flags.action, needs
+        )
     if changes and not flags.dry_run:
         app.settings.refuse_change(f"knowledge {flags.action}")
     await run(app, flags)
@@ -60,8 +64,8 @@ async def _list(app: App, flags: Namespace) -> None:
             number = "" if scope.space == "layers" else str(entry.id)  # the key names an entry of a layer
             rows.append((number, place, when, str(entry.uses), *texts))
         if total > len(entries):
-            rows.append(("", "", "", "", f"{total - len(entries)} more", ""))
-    _print(rows, flags, "There are no such entries.")
+            rows.append(("", "", "", "", _("{total} more", total - len(entries)), ""))
+    _print(rows, flags, _("There are no such entries."))
 
 
 async def _show(app: App, flags: Namespace) -> None:
@@ -73,10 +77,10 @@ async def _show(app: App, flags: Namespace) -> None:
         "where": _place(scope, entry.kind, entry.project),
         "tags": ", ".join(entry.tags),
         "source": entry.source,
-        "used": entry.uses and f"{entry.uses} times, last {time_text(entry.accessed_ms, zone)}",
+        "used": entry.uses and _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)),
         "confidence": f"{entry.confidence:g}",
         "made": time_text(entry.created_ms, zone),
-        "changed": f"{time_text(entry.updated_ms, zone)}, version {entry.version}",
+        "changed": _("{time}, version {version}", time_text(entry.updated_ms, zone), entry.version),
         "ends": entry.expires_ms and time_text(entry.expires_ms, zone),
         "archived": entry.archived_ms and f"{time_text(entry.archived_ms, zone)}, {entry.reason or 'unused'}",
     }
@@ -94,17 +98,33 @@ async def _document(app: App, flags: Namespace) -> None:
 
 async def _reindex(app: App, flags: Namespace) -> None:
     done, out = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex"), console()
-    merged, removed = ("Would merge", "Would remove") if flags.dry_run else ("Merged", "Removed")
-    change = f" (change {done.change_id})" if done.change_id else ""
-    out.print(f"{merged} {counted(len(done.merged), 'pair')}{change}; {counted(done.remaining, 'note')} left.")
+    merged, removed = (_("Would merge"), _("Would remove")) if flags.dry_run else ("Merged", "Removed")
+    change = _(" (change {change_id})", done.change_id) if done.change_id else ""
+    out.print(
+        _(
+            "{merged} {pairs}{change}; {notes} left.",
+            merged,
+            counted(len(done.merged), "pair"),
+            change,
+            counted(done.remaining, "note"),
+        )
+    )
     for pair in (*done.merged, *done.kept_apart) if flags.dry_run or flags.verbose else ():
-        what = f"kept apart: {pair.differs}" if pair.differs else "say the same"
-        out.print(f"  [bold]{pair.older.id} and {pair.newer.id}[/] ({pair.dice:.0%} alike), {escape(what)}")
+        what = _("kept apart: {differs}", pair.differs) if pair.differs else _("say the same")
+        out.print(
+            _(
+                "  [bold]{id} and {id2}[/] ({dice:.0%} alike), {what}",
+                pair.older.id,
+                pair.newer.id,
+                pair.dice,
+                escape(what),
+            )
+        )
         for entry in (pair.older, pair.newer):
             out.print(f"    {entry.id} {escape(entry.title)}: {escape(' '.join(entry.body.split()))}")
-    out.print(f"{removed} {counted(done.removed, 'note')} from the archive for good.")
+    out.print(_("{removed} {notes} from the archive for good.", removed, counted(done.removed, "note")))
     if done.copy is not None:
-        out.print(f"The database as it was: {escape(str(done.copy))}")
+        out.print(_("The database as it was: {copy}", escape(str(done.copy))))
 
 
 async def _cleanup(app: App, flags: Namespace) -> None:
@@ -117,9 +137,9 @@ async def _cleanup(app: App, flags: Namespace) -> None:
         return
     for made, left, why in (await meaning.make_missing(), await app.conversations.tidy_vectors(meaning)):
         if made:
-            console().print(f"Made the vectors of {counted(made, 'text')}.")
+            console().print(_("Made the vectors of {texts}.", counted(made, "text")))
         if left:
-            console().print(f"Vectors of {counted(left, 'text')} are missing: {escape(why)}")
+            console().print(_("Vectors of {texts} are missing: {why}", counted(left, "text"), escape(why)))
 
 
 async def _archive(app: App, flags: Namespace) -> None:
@@ -129,7 +149,7 @@ async def _archive(app: App, flags: Namespace) -> None:
     if scope.space == "layers":
         layer, key = family.layers["global" if scope.owner == "global" else "project"], entry.key or ""
         await (layer.delete(key, by=by) if out else layer.restore(key, by=by))
-        console().print(f"{escape(name)} is {'deleted, with its file' if out else 'back'}.")
+        console().print(_("{name} is {out}.", escape(name), _("deleted, with its file") if out else "back"))
         return
     if scope.space != "notes" and not out:
         raise InvalidInput("It comes back by `memory-server undo`; `knowledge history` lists the changes.")
@@ -139,12 +159,14 @@ async def _archive(app: App, flags: Namespace) -> None:
         change = (await family.sessions.delete(Caller(scope.owner), entry.id, by=by)).change_id
     else:
         change = await (family.notes.delete(entry.ref, by=by) if out else family.notes.restore(entry.ref, by=by))
-    console().print(f"{escape(name)} is {'in the archive now' if out else 'back'}. Change {change}.")
+    console().print(
+        _("{name} is {out}. Change {change}.", escape(name), _("in the archive now") if out else "back", change)
+    )
 
 
 async def _promote(app: App, flags: Namespace) -> None:
     entry = await app.knowledge.layers.promote(flags.words[0], by="knowledge promote")
-    console().print(f"{escape(entry.title)} is an entry of all projects now.")
+    console().print(_("{title} is an entry of all projects now.", escape(entry.title)))
 
 
 async def _history(app: App, flags: Namespace) -> None:
@@ -156,7 +178,7 @@ async def _history(app: App, flags: Namespace) -> None:
             write(line | {"at_ms": done.at_ms, "entries": list(done.entries)})
         when, numbers = time_text(done.at_ms, app.settings.zone), ", ".join(map(str, done.entries[:10]))
         rows.append((name, when, done.op, done.by, _place(scope), numbers))
-    _print(rows, flags, "Nothing was changed yet.")
+    _print(rows, flags, _("Nothing was changed yet."))
 
 
 def _print(rows: Sequence[Sequence[str]], flags: Namespace, nothing: str) -> None:

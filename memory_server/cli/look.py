@@ -32,7 +32,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.lifecycle import Lifecycle, Step, engine_of
 from memory_server.kernel.recalled_block import one_line
 from sandbox.language import term, translated
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
@@ -49,16 +49,16 @@ async def chosen(app: App, flags: Namespace) -> list[str]:
         return names
     name = app.conversation(only).id
     if name not in names:
-        raise InvalidInput(f"There is no conversation {name}; {_whereabouts(app, names)}")
+        raise InvalidInput("There is no conversation {name}; {whereabouts}", name, _whereabouts(app, names))
     return [name]
 
 
 def _whereabouts(app: App, names: Sequence[str]) -> str:
     """Where something would be, for an answer that is empty."""
     if not names:
-        return f"nothing is stored in {app.home.place} yet."
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return f"{app.home.place} holds {', '.join(names[:SHOWN_NAMES])}{more}."
+        return _("nothing is stored in {place} yet.", app.home.place)
+    more = _(" and {names} more", len(names) - SHOWN_NAMES) if len(names) > SHOWN_NAMES else ""
+    return _("{place} holds {names}{more}.", app.home.place, ", ".join(names[:SHOWN_NAMES]), more)
 
 
 async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, int]:
@@ -103,7 +103,7 @@ async def list_(app: App, flags: Namespace) -> None:
     if len(rows) > 1 and not hasattr(flags, "conversation"):
         print_columns(rows)
     if len(rows) == 1:
-        console().print(f"No conversations in {escape(str(app.home.place))} yet.")
+        console().print(_("No conversations in {place} yet.", escape(str(app.home.place))))
     elif len(rows) == 2:
         await _list_memories(app, app.conversation(rows[1][0]))
 
@@ -123,14 +123,27 @@ async def _list_memories(app: App, conversation: Conversation) -> None:
     figures = await conversation.short_term.statistics()
     if figures.average_score is not None:
         counts = counted(figures.total, "short-term memory")
-        scores = f"scores {figures.lowest_score:g} to {figures.highest_score:g}, mean {figures.average_score:.4g}"
+        scores = _(
+            "scores {lowest_score:g} to {highest_score:g}, mean {average_score:.4g}",
+            figures.lowest_score,
+            figures.highest_score,
+            figures.average_score,
+        )
         out.print(
-            f"{counts} from {time_text(figures.oldest_ms, zone)} to {time_text(figures.newest_ms, zone)}; {scores}."
+            _(
+                "{counts} from {time} to {time2}; {scores}.",
+                counts,
+                time_text(figures.oldest_ms, zone),
+                time_text(figures.newest_ms, zone),
+                scores,
+            )
         )
     if figures.damaged:
-        out.print("[yellow]A file of it was damaged, and pieces were set aside; `memory-server doctor` says which.[/]")
+        out.print(
+            _("[yellow]A file of it was damaged, and pieces were set aside; `memory-server doctor` says which.[/]")
+        )
     elif len(short) == len(long) == 1:
-        out.print(f"Nothing is stored in the conversation {escape(conversation.id)}.")
+        out.print(_("Nothing is stored in the conversation {id}.", escape(conversation.id)))
 
 
 async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Conversation, ShortTermMemory]]:
@@ -154,7 +167,7 @@ async def search(app: App, flags: Namespace) -> None:
     console().print(escape(answer.text))
     if not answer.structured["total_found"]:
         holds = _whereabouts(app, await app.conversations.ids())
-        looked = f"Looked in {', '.join(names[:SHOWN_NAMES])}; {holds}" if names else holds
+        looked = _("Looked in {names}; {holds}", ", ".join(names[:SHOWN_NAMES]), holds) if names else holds
         console().print(escape(looked))
 
 
@@ -211,10 +224,10 @@ async def history(app: App, flags: Namespace) -> None:
         when = time_text(change.at_ms, app.settings.zone)
         out.print(escape(f"{change.id} {when}{in_it} {change.by}: {steps}"))
     if not found:
-        out.print(f"No change is in the history; {escape(_whereabouts(app, await chosen(app, flags)))}")
+        out.print(_("No change is in the history; {whereabouts}", escape(_whereabouts(app, await chosen(app, flags)))))
     elif len(found) > flags.limit:
         last = found[flags.limit - 1].id
-        out.print(f"More: --before {last}" if one_sequence else "More: -c ID, or a larger --limit")
+        out.print(_("More: --before {last}", last) if one_sequence else _("More: -c ID, or a larger --limit"))
 
 
 def step_text(step: Step) -> str:
@@ -233,31 +246,47 @@ async def show(app: App, flags: Namespace) -> None:
     await each(app, flags, "looking", look)
     if not found:
         raise MemoryNotFound(
-            f"No memory has the id or name `{flags.memory}`; {_whereabouts(app, await chosen(app, flags))}"
+            "No memory has the id or name `{memory}`; {whereabouts}",
+            flags.memory,
+            _whereabouts(app, await chosen(app, flags)),
         )
     for text in found:
         console().print(Text.from_markup(text))
 
 
 def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
-    age, pinned = age_text(age_of(memory.time_ms, app.clock())), ", pinned" if memory.pinned else ""
+    age, pinned = age_text(age_of(memory.time_ms, app.clock())), _(", pinned") if memory.pinned else ""
     words = ", ".join(f"{w} {x:.1f}" for w, x in zip(memory.words, memory.weights, strict=True))
     head = translated(
-        f"[bold]short-term memory {memory.id}[/] in {escape(conversation_id)}\n"
-        f"time      {time_text(memory.time_ms, app.settings.zone)} ({age} ago)\n"
-        f"score     {memory.score:g}{pinned}\n"
-        f"keywords  {escape(words) or 'none'}"
+        _(
+            "[bold]short-term memory {id}[/] in {conversation}\n"
+            "time      {time} ({age} ago)\n"
+            "score     {score:g}{pinned}\n"
+            "keywords  {words}",
+            memory.id,
+            escape(conversation_id),
+            time_text(memory.time_ms, app.settings.zone),
+            age,
+            memory.score,
+            pinned,
+            escape(words) or "none",
+        )
     )
     return f"{head}\n{escape(memory.text)}"
 
 
 def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
     zone = app.settings.zone
-    updated = f", updated {time_text(memory.updated_ms, zone)}" if memory.updated_ms else ""
+    updated = _(", updated {time}", time_text(memory.updated_ms, zone)) if memory.updated_ms else ""
     arose = f"\n{term('arose from')}\n{escape(memory.created_context)}" if memory.created_context else ""
     head = translated(
-        f"[bold]long-term memory {escape(memory.name)}[/] in {escape(conversation_id)}\n"
-        f"created   {time_text(memory.created_ms, zone)}{updated}"
+        _(
+            "[bold]long-term memory {name}[/] in {conversation}\ncreated   {time}{updated}",
+            escape(memory.name),
+            escape(conversation_id),
+            time_text(memory.created_ms, zone),
+            updated,
+        )
     )
     prompt = f"{term('prompt   ')} {escape(memory.prompt)}{arose}"
     return f"{head}\n{term('trigger  ')} {escape(memory.trigger)}\n{prompt}"
@@ -265,22 +294,37 @@ def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
 
 async def where(app: App, flags: Namespace) -> None:
     out = console()
-    out.print(f"memories  {escape(str(app.home.place))}\nsettings  {escape(_settings_file(flags))}")
+    out.print(
+        _("memories  {place}\nsettings  {settings_file}", escape(str(app.home.place)), escape(_settings_file(flags)))
+    )
     if (project := project_at()) is not None:
-        out.print(f"here      {escape(project.conversation)}, set by {escape(str(project.path))} for servers and hooks")
+        out.print(
+            _(
+                "here      {conversation}, set by {path} for servers and hooks",
+                escape(project.conversation),
+                escape(str(project.path)),
+            )
+        )
     if (pause := app.paused()) is not None:
         out.print(escape(pause.text(app.settings.zone)))
     for place, known in running():
         out.print(f"shared    {escape(told(place, known))}")
     for space, figures in (await app.knowledge.overview()).items():
-        out.print(f"knowledge {escape(space)}: {figures.count:,}, and {figures.archived:,} in the archive")
+        out.print(
+            _(
+                "knowledge {space}: {number:,}, and {archived:,} in the archive",
+                escape(space),
+                figures.count,
+                figures.archived,
+            )
+        )
     for name in await app.conversations.ids():
         out.print(f"{escape(name)}\t{escape(str(app.home.conversations.folder(name)))}")
 
 
 def _settings_file(flags: Namespace) -> str:
     path = Path(getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file())
-    return str(path) if path.is_file() else f"{path} (no such file: defaults apply)"
+    return str(path) if path.is_file() else _("{path} (no such file: defaults apply)", path)
 
 
 _TIERS = (
@@ -316,13 +360,17 @@ def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any
         out.print(f"  [yellow]{escape(translated(short['note']))}[/]")
     held = short["heldBack"]
     out.print(
-        f"  [dim]searched {short['totalSearched']}; held back {held['tooRecent']} too recent, "
-        f"{held['sameMoment']} of the same moment[/]"
+        _(
+            "  [dim]searched {total_searched}; held back {too_recent} too recent, {same_moment} of the same moment[/]",
+            short["totalSearched"],
+            held["tooRecent"],
+            held["sameMoment"],
+        )
     )
     for memory in long["activated"]:
-        out.print(f"  [bold red]fired[/]     {escape(memory['name'])}: {escape(memory['prompt'])}")
+        out.print(_("  [bold red]fired[/]     {name}: {prompt}", escape(memory["name"]), escape(memory["prompt"])))
     for memory in long["random"]:
-        out.print(f"  [dim]by chance {escape(memory['name'])}[/]")
+        out.print(_("  [dim]by chance {name}[/]", escape(memory["name"])))
     for failed in long["failed"]:
         out.print(f"  [yellow]failed    {escape(failed['name'])}: {failed['kind']}, {escape(failed['message'])}[/]")
     if long.get("note"):

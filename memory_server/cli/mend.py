@@ -41,7 +41,7 @@ from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import term, translated
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 SHOWN = 20
@@ -67,7 +67,7 @@ async def undo(app: App, flags: Namespace) -> None:
     engine = engine_of(app.context.engines, flags.change)
     place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     done, out = await engine.undo(flags.change, place, by="undo_change"), console()
-    out.print(escape(f"Undid {flags.change}; change {done.id}."))
+    out.print(escape(_("Undid {change}; change {id}.", flags.change, done.id)))
     for step in done.steps:
         out.print(Text(f"- {step_text(step)}"))
 
@@ -91,10 +91,10 @@ async def _bring_back(app: App, flags: Namespace) -> None:
         answer = await called(app, "restore_memories_from_archive", asked)
         if answer.structured["restored"] or answer.structured["inTheWay"] or len(names) == 1:
             text = escape(translated(answer.text))
-            out.print(Text.from_markup(f"[bold]{escape(name)}[/] {text}" if len(names) > 1 else text))
+            out.print(Text.from_markup(_("[bold]{name}[/] {text}", escape(name), text) if len(names) > 1 else text))
     if missing := [one for one in wanted if one not in known]:
         raise MemoryNotFound(
-            f"No archive has `{missing[0]}`; `memory-server search --archived` lists what can come back."
+            "No archive has `{reason}`; `memory-server search --archived` lists what can come back.", missing[0]
         )
 
 
@@ -108,8 +108,13 @@ async def pin(app: App, flags: Namespace) -> None:
     found = await with_id(app, flags, flags.memory)
     if len(found) != 1:
         ids = ", ".join(memory.id for _, memory in found[:SHOWN])
-        many = f"{len(found)} memories have an id that begins with `{flags.memory}` ({ids}); write more of it."
-        none = f"No short-term memory has the id `{flags.memory}`; `memory-server list` shows the ids."
+        many = _(
+            "{found} memories have an id that begins with `{memory}` ({ids}); write more of it.",
+            len(found),
+            flags.memory,
+            ids,
+        )
+        none = _("No short-term memory has the id `{memory}`; `memory-server list` shows the ids.", flags.memory)
         raise MemoryNotFound(many if found else none)
     [(conversation, memory)] = found
     tool = "unpin_memory" if flags.off else "pin_memory"
@@ -120,13 +125,13 @@ async def pin(app: App, flags: Namespace) -> None:
 async def pause(app: App, flags: Namespace) -> None:
     made = _pause(flags.for_, app.clock())
     app.home.pause.write(made)
-    console().print(f"Memory is {made.text(app.settings.zone)}: nothing is stored, and hooks do not recall.")
+    console().print(_("Memory is {zone}: nothing is stored, and hooks do not recall.", made.text(app.settings.zone)))
 
 
 async def resume(app: App, _flags: Namespace) -> None:
     paused = app.paused()
     app.home.pause.remove()
-    console().print("Memory goes on." if paused else "Memory was not paused.")
+    console().print(_("Memory goes on.") if paused else _("Memory was not paused."))
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
@@ -137,7 +142,9 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
     found = _DURATION.fullmatch(duration.strip())
     until_ms = now_ms + int(found[1]) * _UNIT_MS[found[2]] if found else 0
     if not now_ms < until_ms <= LAST_MS:
-        raise InvalidInput(f"`{duration}` is not a duration; write a number and m, h or d, such as 30m, 2h or 3d.")
+        raise InvalidInput(
+            "`{duration}` is not a duration; write a number and m, h or d, such as 30m, 2h or 3d.", duration
+        )
     return Pause(until_ms)
 
 
@@ -154,11 +161,11 @@ async def cleanup(app: App, flags: Namespace) -> None:
             if engine.keeps == "conversations":
                 count, remaining = len(cleaned.left), cleaned.remaining
                 done = (
-                    f"would forget {count}, keeps {remaining}"
+                    _("would forget {number}, keeps {remaining}", count, remaining)
                     if flags.dry_run
-                    else f"forgot {count}, keeps {remaining}"
+                    else _("forgot {number}, keeps {remaining}", count, remaining)
                 )
-                later = term(f" ({cleaned.due} of them for later runs)") if cleaned.due else ""
+                later = term(_(" ({due} of them for later runs)", cleaned.due)) if cleaned.due else ""
                 out.print(f"[bold]{escape(cleaned.place)}[/] {term(done)}{later}")
                 spared = spared or 0 < remaining <= kept
             elif cleaned.left:
@@ -166,7 +173,9 @@ async def cleanup(app: App, flags: Namespace) -> None:
             for leaving in cleaned.left:
                 reason = term(REASONS.get(leaving.reason, leaving.reason))
                 when = time_text(leaving.time_ms, app.settings.zone)
-                out.print(Text(f"  {leaving.id} {when} {reason}: {clipped(leaving.text, 60)}"))
+                out.print(
+                    Text(_("  {id} {when} {reason}: {text}", leaving.id, when, reason, clipped(leaving.text, 60)))
+                )
     if spared:
         out.print(kept_text(kept))
 
@@ -175,17 +184,24 @@ async def backup(app: App, flags: Namespace) -> int:
     """Make a backup; 1 if a conversation had to be left out."""
     names = await chosen(app, flags)
     if flags.name in (word.split()[1] for word in SUBCOMMANDS):
-        raise InvalidInput(f"Write `memory-server backup {flags.name}` without anything between the two words.")
+        raise InvalidInput("Write `memory-server backup {name}` without anything between the two words.", flags.name)
     only = names[0] if hasattr(flags, "conversation") else None
-    with progress("backing up", len(names)) as advance:
+    with progress(_("backing up"), len(names)) as advance:
         made = await app.context.backups.make(flags.name, only=only, advance=advance)
     for reason in made.left_out:
-        complain(f"left out: {reason}")
+        complain(_("left out: {reason}", reason))
     one = made.backup
     console().print(
-        f"Backup {escape(one.name)}: {counted(one.conversations, 'conversation')}, {one.short_term} short-term and "
-        f"{one.long_term} long-term memories, {decimal(one.size_bytes)}."
-        + (f" Beside it {made.entries:,} notes and other entries." if made.entries else "")
+        _(
+            "Backup {name}: {conversations}, {short_term} short-term and {long_term} long-term memories, "
+            "{decimal}.{entries}",
+            escape(one.name),
+            counted(one.conversations, "conversation"),
+            one.short_term,
+            one.long_term,
+            decimal(one.size_bytes),
+            _(" Beside it {entries:,} notes and other entries.", made.entries) if made.entries else "",
+        )
     )
     return 1 if made.left_out else 0
 
@@ -198,20 +214,20 @@ async def restore(app: App, flags: Namespace) -> int:
     with progress("restoring", known.get(flags.name, 0)) as advance:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
-    verb = term("would get" if dry_run else "got")
+    verb = term(_("would get") if dry_run else "got")
     for one in done:
-        change = f" (change {one.change_id})" if one.change_id else ""
+        change = _(" (change {change_id})", one.change_id) if one.change_id else ""
         entries = one.keeps == "knowledge"
-        counts = term(f"{one.counts.added:,} entries") if entries else tally_text(one.counts)
-        console().print(f"[bold]{escape(one.place)}[/] {verb} {counts}{change}")
+        counts = term(_("{added:,} entries", one.counts.added)) if entries else tally_text(one.counts)
+        console().print(_("[bold]{place}[/] {verb} {counts}{change}", escape(one.place), verb, counts, change))
         for reason in one.left_out:
-            complain(f"left out: {reason}.")
+            complain(_("left out: {reason}.", reason))
     return 1 if any(one.left_out for one in done) else 0
 
 
 async def delete(app: App, flags: Namespace) -> None:
     await app.context.backups.delete(flags.name)
-    console().print(f"Deleted the backup {escape(flags.name)}.")
+    console().print(_("Deleted the backup {name}.", escape(flags.name)))
 
 
 async def backups(app: App, _flags: Namespace) -> None:
@@ -225,10 +241,10 @@ async def backups(app: App, _flags: Namespace) -> None:
     if found:
         print_columns(rows)
     else:
-        console().print("There is no backup yet; `memory-server backup` makes one.")
+        console().print(_("There is no backup yet; `memory-server backup` makes one."))
     for one in found:
         if one.problem:
-            complain(f"the backup {one.name} cannot be used: {one.problem}")
+            complain(_("the backup {name} cannot be used: {problem}", one.name, one.problem))
 
 
 async def _reindex(app: App, flags: Namespace) -> int:
@@ -238,7 +254,7 @@ async def _reindex(app: App, flags: Namespace) -> int:
 
     async def renew(conversation: Conversation) -> None:
         done = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
-        change = term(f", change {done.change_id}") if done.change_id else ""
+        change = term(_(", change {change_id}", done.change_id)) if done.change_id else ""
         # Where neither words nor weights change, only the record of the settings that found them does.
         other = [
             edit
@@ -246,7 +262,9 @@ async def _reindex(app: App, flags: Namespace) -> int:
             if (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
         ]
         said = (
-            f"would change {len(other)} of {done.total}" if flags.dry_run else f"changed {len(other)} of {done.total}"
+            _("would change {other} of {total}", len(other), done.total)
+            if flags.dry_run
+            else _("changed {other} of {total}", len(other), done.total)
         )
         out.print(f"[bold]{escape(conversation.id)}[/] {term(said)}{change}")
         if flags.dry_run:
@@ -254,11 +272,11 @@ async def _reindex(app: App, flags: Namespace) -> int:
                 when = time_text(edit.memory.time_ms, app.settings.zone)
                 out.print(Text(f"  {edit.memory.id} {when} {_words(edit)}"))
             if len(other) > SHOWN:
-                out.print(f"  … and {len(other) - SHOWN} more")
+                out.print(_("  … and {other} more", len(other) - SHOWN))
 
     count, failed = await each(app, flags, "reindexing", renew)
     if not count:
-        out.print("Nothing is stored yet.")
+        out.print(_("Nothing is stored yet."))
     return 1 if failed else 0
 
 
@@ -285,13 +303,19 @@ async def _repair(app: App, flags: Namespace) -> int:
         if plan is None:
             continue
         mended += 1
-        out.print(f"[bold]{escape(plan.conversation_id)}[/]{term(' (nothing is changed yet)') * flags.dry_run}")
+        out.print(
+            _(
+                "[bold]{conversation}[/]{term}",
+                escape(plan.conversation_id),
+                term(" (nothing is changed yet)") * flags.dry_run,
+            )
+        )
         for step in plan.steps:
             out.print(f"  {escape(step)}")
         if not flags.dry_run:
-            out.print(f"  The files as they were are in {escape(str(plan.kept_in))}.")
+            out.print(_("  The files as they were are in {kept_in}.", escape(str(plan.kept_in))))
     if not mended and not failed:
-        out.print("Nothing is broken.")
+        out.print(_("Nothing is broken."))
     return 1 if failed else 0
 
 
@@ -312,11 +336,13 @@ async def doctor(app: App, flags: Namespace) -> int:
 
 
 async def _examined(app: App) -> AsyncIterator[Finding]:
-    system, found = f"Python {platform.python_version()} on {platform.system()}", list[str]()
+    system, found = _("Python {python_version} on {system}", platform.python_version(), platform.system()), list[str]()
     for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
         with suppress(PackageNotFoundError):
             found.append(f"{name} {version(name)}")
-    yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(found)}")
+    yield Finding(
+        "ok", "versions", _("memory-server {version}, {system}, {found}", __version__, system, ", ".join(found))
+    )
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
     examinations = [examine for engine in app.context.engines for examine in await engine.examinations()]
@@ -332,11 +358,11 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         elif app.settings.words.simplified and not can_simplify():
             yield Finding("note", "words", NO_OPENCC)
         else:
-            yield Finding("ok", "words", "all memories were indexed with the present settings")
+            yield Finding("ok", "words", _("all memories were indexed with the present settings"))
     for finding in await examine_sandbox(app.sandbox):
         yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):
-        yield Finding("ok" if known else "warning", "shared process", told(place, known))
+        yield Finding("ok" if known else "warning", _("shared process"), told(place, known))
 
 
 def _print(found: Sequence[Finding]) -> None:
@@ -344,9 +370,15 @@ def _print(found: Sequence[Finding]) -> None:
     for finding in found:
         style = STYLES[finding.grade]
         what = escape(translated(finding.what))
-        out.print(f"[{style}]{term(f'{finding.grade:<8}')}[/] {escape(finding.about)}: {what}")
+        out.print(
+            _("[{style}]{term}[/] {about}: {what}", style, term(f"{finding.grade:<8}"), escape(finding.about), what)
+        )
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
     errors, warnings = (counted(counts[grade], grade) for grade in ("error", "warning"))
     # Not `counted`: the notes that people keep are counted too, and have another word in Chinese.
     notes = counts["note"]
-    out.print(f"{errors}, {warnings}, {notes} note." if notes == 1 else f"{errors}, {warnings}, {notes} notes.")
+    out.print(
+        _("{errors}, {warnings}, {notes} note.", errors, warnings, notes)
+        if notes == 1
+        else _("{errors}, {warnings}, {notes} notes.", errors, warnings, notes)
+    )

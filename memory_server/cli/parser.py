@@ -18,27 +18,28 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
 from sandbox.language import ABOUT_FLAG, begin_again_in_utf8_mode, cells, language_of, speak, term, translated
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
 
-ABOUT = "A memory for chat companions, Claude and Cursor, served over MCP."
+ABOUT = _("A memory for chat companions, Claude and Cursor, served over MCP.")
 SETTINGS = {
-    "data-dir": ("DIR", "folder of the memories"),
-    "config": ("FILE", "settings file (TOML)"),
-    "tenant": ("NAME", "the memories of this tenant of `serve --http`"),
-    "conversation": ("ID", "this conversation; otherwise all, or the usual one"),
-    "timezone": ("ZONE", "IANA time zone, such as Asia/Shanghai"),
-    "log-level": ("LEVEL", "DEBUG, INFO, WARNING or ERROR"),
-    "now": ("TIME", "start the clock at this ISO time, to try things out"),
-    "seed": ("N", "seed of what comes by chance, to try things out"),
-    "toolsets": ("NAMES", "toolsets offered over MCP, or all"),
-    "tools": ("NAMES", "single tools offered as well"),
-    "exclude-tools": ("NAMES", "tools never offered"),
+    "data-dir": ("DIR", _("folder of the memories")),
+    "config": ("FILE", _("settings file (TOML)")),
+    "tenant": ("NAME", _("the memories of this tenant of `serve --http`")),
+    "conversation": ("ID", _("this conversation; otherwise all, or the usual one")),
+    "timezone": ("ZONE", _("IANA time zone, such as Asia/Shanghai")),
+    "log-level": ("LEVEL", _("DEBUG, INFO, WARNING or ERROR")),
+    "now": ("TIME", _("start the clock at this ISO time, to try things out")),
+    "seed": ("N", _("seed of what comes by chance, to try things out")),
+    "toolsets": ("NAMES", _("toolsets offered over MCP, or all")),
+    "tools": ("NAMES", _("single tools offered as well")),
+    "exclude-tools": ("NAMES", _("tools never offered")),
     "language": ("LANG", ABOUT_FLAG),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
-READ_ONLY = "change nothing, offer only tools that read"
+READ_ONLY = _("change nothing, offer only tools that read")
 
 CATALOGUES = (Path(__file__).parent, Path(__file__).parents[2] / "sandbox")
 """Folders of what the commands say in other languages."""
@@ -60,13 +61,13 @@ class Parser(language.Parser):
     commands: argparse._SubParsersAction[language.Parser]
 
     def format_help(self) -> str:
-        lines = [translated(f"usage: {self.usage}  (COMMAND --help has an example)"), translated(ABOUT)]
+        lines = [translated(_("usage: {usage}  (COMMAND --help has an example)", self.usage)), translated(ABOUT)]
         last = ""
         for group, name, summary in self.rows:
             title = "" if group == last else f"{term(group)}:"
             lines.append(f"{title}{' ' * (10 - cells(title))}{name:<20}{translated(summary)}")
             last = group
-        lines += ["", translated("settings, for every command:")]
+        lines += ["", translated(_("settings, for every command:"))]
         for name, (metavar, about) in {**SETTINGS, "read-only": ("", READ_ONLY)}.items():
             flag = f"{'-c, ' * (name == 'conversation')}--{name} {metavar}"
             lines.append(f"  {flag:<27}{translated(about)}")
@@ -79,8 +80,8 @@ class Parser(language.Parser):
             import difflib
 
             close = difflib.get_close_matches(name, self.commands.choices, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else "`memory-server --help` lists the commands."
-            complain(f"There is no command `{name}`; {hint}")
+            hint = _("did you mean `{near}`?", close[0]) if close else _("`memory-server --help` lists the commands.")
+            complain(_("There is no command `{name}`; {hint}", name, hint))
             raise SystemExit(2)
         flags, left = self.parse_known_args(words, namespace)
         if left and isinstance(getattr(flags, "words", None), list) and not any(each.startswith("-") for each in left):
@@ -115,7 +116,7 @@ def parser() -> Parser:
         listed: tuple[str, str] | None = None,
     ) -> argparse.ArgumentParser:
         raw = argparse.RawDescriptionHelpFormatter
-        epilog = f"example:\n  memory-server {example}"
+        epilog = _("example:\n  memory-server {example}", example)
         made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw, parents=[common])
         made.add_argument("-c", "--conversation", help=about_c, **conversation)
         made.set_defaults(command=Command(name, run, opens, changes))
@@ -150,7 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments is None and command in (None, "serve"):
             gc.disable()  # imports make no garbage; looking for it takes a fifth of the start. App ends this
         return _main(given, owns_process=arguments is None)
-    say_if_waiting("the event of a hook as JSON")
+    say_if_waiting(_("the event of a hook as JSON"))
     _hurry()
     # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
     try:
@@ -158,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SystemExit:
         pass
     except Exception as error:
-        complain(f"hook: {type(error).__name__}: {error}")
+        complain(_("hook: {name}: {reason}", type(error).__name__, error))
     return 0
 
 
@@ -200,7 +201,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     show_all_characters()
     name = _command_in(arguments) or "serve"
     if sys.stdout is None and name != "serve":
-        complain("There is no standard output to write to; leave out `>&-`.")
+        complain(_("There is no standard output to write to; leave out `>&-`."))
         return 1
     flags = parsed(arguments)
     try:
@@ -213,7 +214,9 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
             speak(settings.language, *CATALOGUES)
         log_to_stderr(settings.log_level)
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
-            raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
+            raise InvalidInput(
+                "{data_dir} is a file; memories are kept in a folder, give one as --data-dir.", settings.data_dir
+            )
         leaves = owns_process and command.name == "serve"
         return asyncio.run(_run(command, settings, flags, leaves=leaves))
     except InvalidInput as error:

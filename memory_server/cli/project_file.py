@@ -17,10 +17,11 @@ from memory_server.config import Settings
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.projects import is_ours
+from sandbox.locale import _
 
 NAME = ".memory-server.toml"
 MOST_BYTES = 10_000
-_WANTED = 'write `conversation = "my-project"` into it, or remove it'
+_WANTED = _('write `conversation = "my-project"` into it, or remove it')
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,13 @@ def _counts(path: Path) -> bool:
     """Whether the file is this user's or root's: anybody may put one into /tmp. Raises InvalidInput if it is a link
     elsewhere than in the home folder, where this user made it."""
     if not is_ours(path):
-        complain(f"{path} is not used, because it, or its folder, belongs to another user")
+        complain(_("{path} is not used, because it, or its folder, belongs to another user", path))
         return False
     with suppress(RuntimeError):  # this user has no home folder
         if path.parent == Path.home():
             return True
     if path.is_symlink():
-        raise InvalidInput(f"{path} is a link, which may come with a repository; {_WANTED}.")
+        raise InvalidInput("{path} is a link, which may come with a repository; {wanted}.", path, _WANTED)
     return True
 
 
@@ -65,7 +66,13 @@ def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:
     if project is None:
         return settings
     if project.ignored:
-        complain(f"{project.path}: only `conversation` is read there; {', '.join(project.ignored)} has no effect")
+        complain(
+            _(
+                "{path}: only `conversation` is read there; {ignored} has no effect",
+                project.path,
+                ", ".join(project.ignored),
+            )
+        )
     return settings.model_copy(update={"conversation": project.conversation})
 
 
@@ -82,18 +89,18 @@ def read(path: Path) -> ProjectFile:
     with reading(path), path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise InvalidInput(f"{path} has more than {MOST_BYTES:,} bytes; {_WANTED}.")
+        raise InvalidInput("{path} has more than {bytes:,} bytes; {wanted}.", path, MOST_BYTES, _WANTED)
     try:
         values = tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{path} is not valid TOML; {_WANTED}.") from error
+        raise InvalidInput("{path} is not valid TOML; {wanted}.", path, _WANTED) from error
     conversation = values.pop("conversation", None)
     if not isinstance(conversation, str):
-        raise InvalidInput(f"{path} does not name a conversation; {_WANTED}.")
+        raise InvalidInput("{path} does not name a conversation; {wanted}.", path, _WANTED)
     try:
         return ProjectFile(path, conversation_id_of(conversation), tuple(values))
     except InvalidInput as error:
-        raise InvalidInput(f"{path} cannot be used: {error}") from error
+        raise InvalidInput("{path} cannot be used: {reason}", path, error) from error
 
 
 def text_of(conversation: str) -> str:

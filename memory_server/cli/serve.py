@@ -14,6 +14,7 @@ from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
+from sandbox.locale import _
 
 _M_ARENA_MAX = -8
 """The number of this option in malloc.h of glibc."""
@@ -39,7 +40,9 @@ async def serve(settings: Settings, flags: Namespace) -> None:
         )
     if sys.stdin.isatty():
         complain(
-            "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
+            _(
+                "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
+            )
         )
     if not usual_offer(settings):
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memory_server.kernel import times
 from memory_server.kernel.errors import InvalidInput
 from sandbox.language import complaint, term, translated
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,7 +134,7 @@ def reading(name: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InvalidInput(f"{name} cannot be read: {error.strerror}.") from error
+        raise InvalidInput("{name} cannot be read: {reason}.", name, error.strerror) from error
 
 
 def complain(sentence: str) -> None:
@@ -147,4 +148,4 @@ def complain(sentence: str) -> None:
 def say_if_waiting(what: str) -> None:
     """Tell a person at a terminal what is read there, and how to end it."""
     if STREAMS.get() is None and sys.stdin is not None and sys.stdin.isatty():
-        complain(f"reading {what} from this terminal; Ctrl-D ends it, --help says more")
+        complain(_("reading {what} from this terminal; Ctrl-D ends it, --help says more", what))

@@ -9,6 +9,7 @@ from memory_server.config import Settings, default_data_dir
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
+from sandbox.locale import _
 
 
 async def tokens(settings: Settings, flags: Namespace) -> None:
@@ -18,15 +19,15 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
     file = TokenFile(place.expanduser())
     if flags.action == "list":
         for token in file.tokens() if file.path.exists() else ():
-            tenant = "(the data folder)" if token.tenant is None else token.tenant
+            tenant = _("(the data folder)") if token.tenant is None else token.tenant
             until = "expired" if token.expired else token.expires or "-"
             console().out(token.name, tenant, ",".join(token.scopes), token.created, until, sep="\t", highlight=False)
         return
     if flags.name is None:
-        raise InvalidInput(f"Name the token: `memory-server tokens {flags.action} NAME`.")
+        raise InvalidInput("Name the token: `memory-server tokens {action} NAME`.", flags.action)
     if flags.action == "remove":
         file.remove(flags.name)
         return
     scopes = ["read", *(() if settings.read_only else ("write",)), *(("operator",) if flags.operator else ())]
     write(file.add(flags.name, getattr(flags, "tenant", None), scopes, flags.days))
-    complain("this token is shown only now; give it to the client as `Authorization: Bearer …`")
+    complain(_("this token is shown only now; give it to the client as `Authorization: Bearer …`"))

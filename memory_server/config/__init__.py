@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_server.kernel.errors import InvalidInput
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.config.settings import Settings as Settings
@@ -37,12 +38,12 @@ def load(
     unknown, a value unusable, or the file unreadable; the message names the source."""
     for name, value in (flags or {}).items():
         if value == "":
-            raise InvalidInput(f"--{name.replace('_', '-')} is empty; give it a value or leave it out.")
+            raise InvalidInput("--{name} is empty; give it a value or leave it out.", name.replace("_", "-"))
     named = config_file or named_config_file(environment)
     path = (named or default_config_file()).expanduser()
     sources = {
         "MCP_MEMORY_…": _of_the_original(environment),
-        f"the file {path}": _from_file(path) if named is not None or path.is_file() else {},
+        _("the file {path}", path): _from_file(path) if named is not None or path.is_file() else {},
         "the environment": _from_environment(environment),
         "the command line": {name: value for name, value in (flags or {}).items() if value is not None},
     }
@@ -61,16 +62,24 @@ def load(
         source = next(name for name, given in reversed(sources.items()) if _names(given, problem["loc"]))
         if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             raise InvalidInput(
-                f"There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings."
+                "There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings.",
+                place,
+                source,
             ) from error
         reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should").rstrip(".")
         if source == "the command line" and "." not in place:
             flag = place.replace("_", "-")
             if problem["type"].startswith("datetime"):
-                reason = "write an ISO time such as 2026-05-03T12:00"
-            raise InvalidInput(f"The flag `--{flag}` cannot be {problem['input']!r}: {reason}.") from error
+                reason = _("write an ISO time such as 2026-05-03T12:00")
+            raise InvalidInput(
+                "The flag `--{flag}` cannot be {input!r}: {reason}.", flag, problem["input"], reason
+            ) from error
         raise InvalidInput(
-            f"The setting `{place}` (from {source}) cannot be {problem['input']!r}: {reason}."
+            "The setting `{place}` (from {source}) cannot be {input!r}: {reason}.",
+            place,
+            source,
+            problem["input"],
+            reason,
         ) from error
 
 
@@ -106,9 +115,9 @@ def _from_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InvalidInput(f"The settings file {path} cannot be read: {error.strerror}.") from error
+        raise InvalidInput("The settings file {path} cannot be read: {reason}.", path, error.strerror) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"The settings file {path} is not TOML: {error}.") from error
+        raise InvalidInput("The settings file {path} is not TOML: {reason}.", path, error) from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -124,7 +133,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             if not isinstance(place, dict):
                 group = variable.partition("__")[0]
                 raise InvalidInput(
-                    f"The environment variables {group} and {variable} contradict each other; unset one of them."
+                    "The environment variables {group} and {variable} contradict each other; unset one of them.",
+                    group,
+                    variable,
                 )
         place[name] = text
     return values

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from memory_server.config.section import GIVEN, Names, Section
+from sandbox.locale import _
 
 _SIGNED_WITH_A_PAIR = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
@@ -15,7 +16,7 @@ _SIGNED_WITH_A_PAIR = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES
 def _usable_algorithms(value: str) -> str:
     for name in value.split(","):
         if name not in _SIGNED_WITH_A_PAIR:
-            raise ValueError(f"`{name}` is not one of {', '.join(_SIGNED_WITH_A_PAIR)}")
+            raise ValueError(_("`{name}` is not one of {signed_with_a_pair}", name, ", ".join(_SIGNED_WITH_A_PAIR)))
     return value
 
 

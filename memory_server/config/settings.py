@@ -22,6 +22,7 @@ from memory_server.kernel.times import MINUTE_MS
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
 from memory_server.storage.options import StorageSettings
 from sandbox.limits import Limits
+from sandbox.locale import _
 
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR"],
@@ -35,7 +36,7 @@ def _groups(value: Any) -> Any:
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise ValueError('write it as JSON, such as {"family": ["小明", "小红"]}') from error
+            raise ValueError(_('write it as JSON, such as {"family": ["小明", "小红"]}')) from error
     if not isinstance(value, dict):
         return value
     return {
@@ -302,21 +303,21 @@ class Settings(Section):
     @classmethod
     def _usable_names(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         if taken := {"conversation", "all"} & set(value):
-            raise ValueError(f"`{min(taken)}` is a scope of its own; give the group another name")
+            raise ValueError(_("`{taken}` is a scope of its own; give the group another name", min(taken)))
         return {name: tuple(normalize("NFC", pattern) for pattern in patterns) for name, patterns in value.items()}
 
     @field_validator("recall_scope")
     @classmethod
     def _known_scope(cls, value: str, info: Any) -> str:
         if value not in ("conversation", "all", *info.data.get("groups", ())):
-            raise ValueError("it should be `conversation`, `all`, or a group that `groups` names")
+            raise ValueError(_("it should be `conversation`, `all`, or a group that `groups` names"))
         return value
 
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str | None) -> str | None:
         if value is not None and value not in available_timezones():
-            raise ValueError(f"`{value}` is not an IANA time zone; write for example `Asia/Shanghai`")
+            raise ValueError(_("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", value))
         return value
 
     @field_validator("now")
@@ -324,7 +325,7 @@ class Settings(Section):
     def _far_from_the_end_of_time(cls, value: datetime | None) -> datetime | None:
         if value is not None and not MINYEAR < value.year < MAXYEAR:
             raise ValueError(
-                "it should be in one of the years 2 to 9998, because another time zone may have another year"
+                _("it should be in one of the years 2 to 9998, because another time zone may have another year")
             )
         return value
 
@@ -332,7 +333,7 @@ class Settings(Section):
         """Refuse `what`, a command or tool that changes something, if `read_only` is set. Raises InvalidInput:
         `read_only` is set."""
         if self.read_only:
-            raise InvalidInput(f"{what} changes something, but `read_only` is set; turn `read_only` off first.")
+            raise InvalidInput("{what} changes something, but `read_only` is set; turn `read_only` off first.", what)
 
     def names_toolset(self, name: str) -> bool:
         """Whether `toolsets` names this one."""

@@ -173,8 +173,10 @@ def version_of(conversation_id: str, text: str) -> int:
     version = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
     if version < 1 or text != change_id(conversation_id, version):
         raise InvalidInput(
-            f"`{text}` is not a change id of the conversation {conversation_id}; "
-            "give a changeId that a tool returned, and the same conversation_id."
+            "`{text}` is not a change id of the conversation {conversation}; give a changeId that a tool "
+            "returned, and the same conversation_id.",
+            text,
+            conversation_id,
         )
     return version
 
@@ -242,5 +244,5 @@ def _back(view: ConversationState, change: Change) -> Change | None:
 
 def _changed_since(name: str) -> InvalidInput:
     return InvalidInput(
-        f"`{name}` was changed again after this change; undo the later change first, which get_history lists."
+        "`{name}` was changed again after this change; undo the later change first, which get_history lists.", name
     )

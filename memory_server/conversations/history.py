@@ -14,6 +14,7 @@ from memory_server.conversations.recall.words import Query
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import HISTORY_PAGE
+from sandbox.locale import _
 
 RECALLED = 500
 """Removed memories that a search without results also looks at, as many as one clean-up forgets: some 50 ms."""
@@ -79,9 +80,9 @@ class ArchiveManager:
         if page and page[0].version < version:
             # The oldest changes are deleted first: an older change is there, so this one never existed.
             newest = change_id(self.conversation_id, page[0].version)
-            raise InvalidInput(f"There is no change {change} yet; the newest is {newest}.")
+            raise InvalidInput("There is no change {change} yet; the newest is {newest}.", change, newest)
         if not page or page[0].version != version:
-            raise InvalidInput(f"The change {change} is not in the history any more; it cannot be undone.")
+            raise InvalidInput("The change {change} is not in the history any more; it cannot be undone.", change)
         [commit] = page
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Undone]:
@@ -115,11 +116,13 @@ class ArchiveManager:
         ]
         if missing := set(ids) - {name_of(entry) for entry in chosen}:
             raise InvalidInput(
-                f"The archive of {self.conversation_id} has no `{min(missing)}` that was removed in that time; "
-                "a dry run with a pattern such as `/./` lists what it holds."
+                "The archive of {conversation} has no `{reason}` that was removed in that time; a dry run "
+                "with a pattern such as `/./` lists what it holds.",
+                self.conversation_id,
+                min(missing),
             )
         if pattern is not None:
-            hits = await self._services.matching(pattern, [entry.memory.text for entry in chosen], "brought back")
+            hits = await self._services.matching(pattern, [entry.memory.text for entry in chosen], _("brought back"))
             chosen = [entry for entry, hit in zip(chosen, hits, strict=True) if hit]
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 

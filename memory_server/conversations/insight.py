@@ -81,8 +81,10 @@ class InsightManager:
         if found := await self._explained(memory_id, query, ALL, session):
             return replace(found, searched=False)
         raise MemoryNotFound(
-            f"No conversation has a short-term memory `{memory_id}`, and the archive of {self.conversation_id} "
-            "does not have it either; give text with some of its words instead."
+            "No conversation has a short-term memory `{memory}`, and the archive of {conversation} does "
+            "not have it either; give text with some of its words instead.",
+            memory_id,
+            self.conversation_id,
         )
 
     async def search(
@@ -192,7 +194,8 @@ class InsightManager:
             kept = await asyncio.to_thread(next, holding, None)
         if kept is None:
             raise MemoryNotFound(
-                f"No memory of {self.conversation_id} shares a word with that text; give more of its words, or its id."
+                "No memory of {conversation} shares a word with that text; give more of its words, or its id.",
+                self.conversation_id,
             )
         return kept, max(0, sharing - 1)
 

@@ -41,15 +41,19 @@ from memory_server.kernel.lifecycle import (
     Undone,
 )
 from memory_server.kernel.text import Finding, beginning
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
 
 def outdated_text(count: int) -> str:
     """A sentence on what to do about memories whose words were found with other settings."""
-    were = "memory was" if count == 1 else "memories were"
-    return (
-        f"{count} {were} indexed with other words settings; run `memory-server doctor --reindex`, first with --dry-run."
+    were = _("memory was") if count == 1 else _("memories were")
+    return _(
+        "{number} {were} indexed with other words settings; run `memory-server doctor --reindex`, first "
+        "with --dry-run.",
+        count,
+        were,
     )
 
 
@@ -77,7 +81,7 @@ class ConversationLifecycle:
     ) -> list[PastChange]:
         names = await self._among(place) if before is None else [await self._place_of(before, place)]
         if before is not None and _version_in(before) > await self._conversations.version(names[0]):
-            raise InvalidInput(f"There is no change {before}; `memory-server history` lists the changes.")
+            raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", before)
         pages = [await self._history(name, before, limit) for name in names]
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
@@ -97,7 +101,7 @@ class ConversationLifecycle:
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
     ) -> AsyncIterator[Cleaned]:
         if place is not None and conversation_id_of(place) not in await self.places():
-            raise InvalidInput(f"There is no conversation {place}; `memory-server list` shows all.")
+            raise InvalidInput("There is no conversation {place}; `memory-server list` shows all.", place)
         for name in await self._among(place):
             try:
                 removed = await self._conversations.get(name).short_term.clean_up(dry_run=dry_run, by=by)
@@ -153,9 +157,11 @@ class ConversationLifecycle:
         version = _version_in(change)
         made = [name for name in await self.places() if change_id(name, version) == change]
         if not made:
-            raise InvalidInput(f"There is no change {change}; `memory-server history` lists the changes.")
+            raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", change)
         if len(made) > 1:
-            raise InvalidInput(f"The change {change} can be one of {' or '.join(made)}; say which with -c.")
+            raise InvalidInput(
+                "The change {change} can be one of {made}; say which with -c.", change, " or ".join(made)
+            )
         return made[0]
 
     async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
@@ -180,7 +186,9 @@ class ConversationLifecycle:
             await asyncio.to_thread(opened.__exit__, None, None, None)
         if wanted is not None and not done:
             raise InvalidInput(
-                f"The backup {name} does not hold the conversation {wanted}; leave conversation_id out to see all."
+                "The backup {name} does not hold the conversation {wanted}; leave conversation_id out to see all.",
+                name,
+                wanted,
             )
 
     async def _restore(self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: int) -> Restored:
@@ -197,7 +205,12 @@ class ConversationLifecycle:
             if dry_run:
                 raise
             raise StorageUnwritable(
-                f"{error} {done} conversations were brought back before it; run the restore again to go on.", error.path
+                _(
+                    "{reason} {done} conversations were brought back before it; run the restore again to go on.",
+                    error,
+                    done,
+                ),
+                error.path,
             ) from error
         return Restored(self.keeps, name, made.counts, contents.left_out, made.change_id)
 
@@ -211,7 +224,7 @@ def step_of(change: Change) -> Step:
     """What a change did to one memory."""
     match change:
         case Reinforced(id=memory_id, before=before, after=after):
-            return Step("reinforced", memory_id, f"{before:g} to {after:g}")
+            return Step("reinforced", memory_id, _("{before:g} to {after:g}", before, after))
         case Pinned(id=memory_id) | Unpinned(id=memory_id):
             return Step(type(change).__name__.lower(), memory_id)
         case TriggerSet(kept, before):
@@ -219,7 +232,7 @@ def step_of(change: Change) -> Step:
         case TriggerRemoved(kept):
             return Step("removed", kept.name, beginning(kept.prompt))
         case CleanedUp():
-            return Step("cleaned up")
+            return Step(_("cleaned up"))
         case _:
             return Step(type(change).__name__.lower(), change.memory.id, beginning(change.memory.text))
 

@@ -24,6 +24,7 @@ from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import moment_of
 from sandbox import Problem
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
@@ -179,7 +180,7 @@ class LongTermManager:
         if not messages:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
         if participants and deeper(dict(participants)):
-            raise InvalidInput(f"The participants may be nested {DEEPEST} levels deep; remove levels.")
+            raise InvalidInput("The participants may be nested {deepest} levels deep; remove levels.", DEEPEST)
         shelved, unread = await self.shelved()
         verdicts = await self._services.runner.evaluate(
             [item.memory.trigger for item in shelved],
@@ -214,10 +215,14 @@ class LongTermManager:
         )
         if report.errors:
             first = report.errors[0]
-            place = f" at line {first.line}, column {first.column}" if first.line is not None else ""
+            place = _(" at line {line}, column {column}", first.line, first.column) if first.line is not None else ""
             raise TriggerRejected(
-                f"The trigger cannot work and was not stored: {first.message}{place}. Correct it and try again."
-                + (f"\n{first.caret}" if first.caret else ""),
+                _(
+                    "The trigger cannot work and was not stored: {message}{place}. Correct it and try again.{caret}",
+                    first.message,
+                    place,
+                    f"\n{first.caret}" if first.caret else "",
+                ),
                 report.errors,
             )
         return report.warnings
@@ -229,13 +234,17 @@ class LongTermManager:
         return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
 
     def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
-        where = f"No long-term memory is called `{name}` in the conversation `{self.conversation_id}`"
+        where = _(
+            "No long-term memory is called `{name}` in the conversation `{conversation}`", name, self.conversation_id
+        )
         if shelf is not None and name in shelf.long_term:
-            return MemoryNotFound(f"{where}; it is kept in `{self._shelf}`: give that as conversation_id.")
+            return MemoryNotFound("{where}; it is kept in `{shelf}`: give that as conversation_id.", where, self._shelf)
         if not state.long_term:
-            return MemoryNotFound(f"{where}, which has no long-term memories; store one with add_long_term_memory.")
+            return MemoryNotFound(
+                "{where}, which has no long-term memories; store one with add_long_term_memory.", where
+            )
         names = ", ".join(f"`{known}`" for known in list(state.long_term)[:10])
-        return MemoryNotFound(f"{where}; use one of its names: {names}.")
+        return MemoryNotFound("{where}; use one of its names: {names}.", where, names)
 
 
 def _shelved(state: ConversationState) -> list[Shelved]:

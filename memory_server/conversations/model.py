@@ -16,6 +16,7 @@ from typing import Any
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, NOTHING, Message
 from memory_server.kernel.nesting import size
+from sandbox.locale import _
 
 MAX_TEXT_CHARS = 1_000_000
 """Characters of all texts of one memory, or of its context: ten of the longest messages."""
@@ -124,7 +125,9 @@ def conversation_id_of(text: str) -> str:
         raise InvalidInput("The conversation_id is empty; give a name such as `小明` or leave it out.")
     if len(normal) > MAX_ID_CHARS:
         raise InvalidInput(
-            f"The conversation_id has {len(normal)} characters; use at most {MAX_ID_CHARS}, such as a name or a UUID."
+            "The conversation_id has {normal} characters; use at most {id}, such as a name or a UUID.",
+            len(normal),
+            MAX_ID_CHARS,
         )
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in normal):
         raise InvalidInput(
@@ -141,23 +144,28 @@ def excess(memory: Memory) -> str | None:
         said = memory.messages
         extras += (memory.role_weights, *(message.extra for message in said))
         if len(said) > MAX_MESSAGES:
-            return f"it has {len(said):,} messages; split it into memories of at most {MAX_MESSAGES}"
+            return _("it has {said:,} messages; split it into memories of at most {messages}", len(said), MAX_MESSAGES)
         spoken = sum(len(one.content) + len(one.name or "") for one in said)
         sizes = [
-            ("text is", max(len(memory.text), spoken), MAX_TEXT_CHARS),
-            ("longest message is", max((len(one.content) for one in said), default=0), MAX_CONTENT_CHARS),
-            ("keywords are", sum(map(len, memory.words)), MAX_TEXT_CHARS),
+            (_("text is"), max(len(memory.text), spoken), MAX_TEXT_CHARS),
+            (_("longest message is"), max((len(one.content) for one in said), default=0), MAX_CONTENT_CHARS),
+            (_("keywords are"), sum(map(len, memory.words)), MAX_TEXT_CHARS),
             ("id is", max(len(memory.id), len(memory.conversation_id)), MAX_ID_CHARS),
         ]
     else:
         sizes = [
-            ("name is", len(memory.name), MAX_NAME_CHARS),
-            ("prompt is", len(memory.prompt), MAX_PROMPT_CHARS),
-            ("trigger is", len(memory.trigger), MAX_TRIGGER_CHARS),
-            ("context is", max(len(memory.created_context), len(memory.updated_context or "")), MAX_TEXT_CHARS),
+            (_("name is"), len(memory.name), MAX_NAME_CHARS),
+            (_("prompt is"), len(memory.prompt), MAX_PROMPT_CHARS),
+            (_("trigger is"), len(memory.trigger), MAX_TRIGGER_CHARS),
+            (_("context is"), max(len(memory.created_context), len(memory.updated_context or "")), MAX_TEXT_CHARS),
         ]
-    sizes.append(("unknown fields are", sum(size(dict(extra)) for extra in extras if extra), MAX_EXTRA_CHARS))
+    sizes.append((_("unknown fields are"), sum(size(dict(extra)) for extra in extras if extra), MAX_EXTRA_CHARS))
     for what, count, most in sizes:
         if count > most:
-            return f"its {what} too long: {count:,} characters, and at most {most:,} are allowed; shorten it"
+            return _(
+                "its {what} too long: {number:,} characters, and at most {most:,} are allowed; shorten it",
+                what,
+                count,
+                most,
+            )
     return None

@@ -176,7 +176,11 @@ class ShortTermSearch:
         if patterns is None:
             named = "".join(f", `{name}`" for name in self._services.groups)
             raise InvalidInput(
-                f"There is no scope `{chosen}`; use `{OWN}` or `{ALL}`{named}, or add it to the setting `groups`."
+                "There is no scope `{chosen}`; use `{own}` or `{all}`{named}, or add it to the setting `groups`.",
+                chosen,
+                OWN,
+                ALL,
+                named,
             )
         is_member = any(fnmatchcase(own, pattern) for pattern in patterns)
         if chosen == OWN or (scope is None and not is_member):

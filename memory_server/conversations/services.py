@@ -17,6 +17,7 @@ from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
 from sandbox import PatternError
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import Meaning
@@ -38,7 +39,7 @@ D = TypeVar("D", bound=Done)
 def refuse_excess(memory: Memory) -> None:
     """Raises InvalidInput: a part of the memory is too large to be stored."""
     if (reason := excess(memory)) is not None:
-        raise InvalidInput(f"Nothing was stored, because {reason}.")
+        raise InvalidInput("Nothing was stored, because {reason}.", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Services:
         """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is
         paused. Raises QuotaReached: the memories take all the room that they may."""
         if (pause := self.paused()) is not None:
-            raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")
+            raise MemoryPaused("Memory is {zone}; nothing was stored.", pause.text(self.zone))
         self.refuse_where_full()
 
     def refuse_where_full(self) -> None:
@@ -94,5 +95,5 @@ class Services:
         try:
             return await self.runner.match_texts(pattern, texts)
         except PatternError as error:
-            advice = f"Nothing was {what}; write a word, or an expression such as /披萨|pizza/i."
+            advice = _("Nothing was {what}; write a word, or an expression such as /披萨|pizza/i.", what)
             raise InvalidPattern(f"{str(error).rstrip('.')}. {advice}") from error

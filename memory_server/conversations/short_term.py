@@ -189,8 +189,10 @@ class ShortTermManager(ShortTermSearch):
             memory = state.short_term.get(memory_id)
             if memory is None:
                 raise MemoryNotFound(
-                    f"No short-term memory of {self.conversation_id} has the id `{memory_id}`; "
-                    "a search gives the ids of the memories that it finds."
+                    "No short-term memory of {conversation} has the id `{memory}`; a search gives the ids "
+                    "of the memories that it finds.",
+                    self.conversation_id,
+                    memory_id,
                 )
             if memory.pinned == pinned:
                 return (), PinSet(memory)

@@ -12,6 +12,7 @@ from memory_server.kernel.errors import TriggersUnavailable
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
 from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
@@ -66,13 +67,20 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
     try:
         layers = await sandbox.layers()
     except SandboxError as error:
-        return [Finding("error", "triggers", f"they cannot run here: {error}")]
+        return [Finding("error", "triggers", _("they cannot run here: {reason}", error))]
     if missing := [one for one in layers if not one.holds]:
-        return [Finding("warning", "triggers", f"they run, but without {one.name}: {one.detail}") for one in missing]
+        return [
+            Finding("warning", "triggers", _("they run, but without {name}: {detail}", one.name, one.detail))
+            for one in missing
+        ]
     walls = [one.name for one in layers if not one.name.startswith("no ")]
     attempts = len(layers) - len(walls)
     return [
-        Finding("ok", "triggers", f"they run behind {', '.join(walls)}; {attempts} attempts to get out were refused")
+        Finding(
+            "ok",
+            "triggers",
+            _("they run behind {walls}; {attempts} attempts to get out were refused", ", ".join(walls), attempts),
+        )
     ]
 
 
@@ -84,4 +92,4 @@ def _translated() -> Iterator[None]:
         # The caller's mistake: the manager that has the expression says what was not done because of it.
         raise
     except SandboxError as error:
-        raise TriggersUnavailable(f"Triggers cannot run now: {str(error).rstrip('.')}.") from error
+        raise TriggersUnavailable("Triggers cannot run now: {reason}.", str(error).rstrip(".")) from error

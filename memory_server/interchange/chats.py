@@ -21,6 +21,7 @@ from memory_server.kernel.messages import Message, context_text, storable
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from sandbox.chats import chat
+from sandbox.locale import _
 
 MOST_MESSAGES = 20
 """Messages of one memory: a chat in which nobody answers has no exchanges, and must not become one memory."""
@@ -39,7 +40,7 @@ def read(data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str])
     try:
         held, note = chat.conversations(data.decode(errors="replace"), zone, roles)
     except chat.ChatError as error:
-        raise NotThisFormat(f"cannot be used: {error}.") from error
+        raise NotThisFormat("cannot be used: {reason}.", error) from error
     found = Incoming(notes=[note.replace("--assistant", "--char")] if note else [])
     grouped: dict[str, list[ShortTermMemory]] = {}
     equal: Counter[str] = Counter()
@@ -51,7 +52,7 @@ def read(data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str])
             first = "\0".join((conversation_id, said[0].role, said[0].content, str(said[0].time_ms)))
             equal[first] += 1
             memory = _memory(conversation_id, kept, f"{first}\0{equal[first]}")
-            if found.fits(f"the exchange that begins with `{said[0].content[:40]}`", memory):
+            if found.fits(_("the exchange that begins with `{content}`", said[0].content[:40]), memory):
                 grouped.setdefault(conversation_id, []).append(memory)
     found.conversations = [Contents(name, tuple(memories)) for name, memories in grouped.items()]
     if not any(held):
@@ -80,7 +81,11 @@ def _exchanges(
     said: list[Message] = []
     last_id, last_ms = usual, None
     for place, row in enumerate(rows, 1):
-        where = f"message {place}" if number is None else f"message {place} of conversation {number}"
+        where = (
+            _("message {number}", place)
+            if number is None
+            else _("message {place} of conversation {number}", place, number)
+        )
         conversation_id = found.conversation_of(row.get("conversation_id"), usual, where)
         if conversation_id is None:
             continue
@@ -105,7 +110,7 @@ def _message(row: chat.Message, names: Mapping[str, str]) -> Message:
     """Raises InvalidInput: it cannot be stored."""
     time_ms, who = row.get("timestamp"), {"user": "user", "assistant": "char"}.get(row["role"], "")
     if time_ms is not None and time_ms < _FIRST_PLAUSIBLE_MS:
-        raise InvalidInput(f"its timestamp {time_ms} is not in milliseconds since 1970")
+        raise InvalidInput("its timestamp {time} is not in milliseconds since 1970", time_ms)
     text = _MACRO.sub(lambda macro: names.get(macro[1].lower(), macro[0]), row["content"])
     name = row.get("name") or names.get(who)
     return storable(Message(row["role"], text, time_ms, None if name is None else str(name)))

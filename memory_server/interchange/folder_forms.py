@@ -24,6 +24,7 @@ from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
 from memory_server.kernel.files import PRIVATE, folder_name
 from memory_server.storage.json_store import codec
+from sandbox.locale import _
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 FACTS = f"{PRIVATE}/conversation.json"
@@ -55,12 +56,12 @@ def read_node(files: Mapping[str, bytes], usual: str = "default") -> Incoming:
     found = Incoming()
     folders = {str(PurePosixPath(path).parent) for path in files if path.endswith((SHORT_TERM, LONG_TERM))}
     if not folders:
-        raise NotThisFormat(f"holds no folder with {SHORT_TERM}; give the data folder of the Node original.")
+        raise NotThisFormat("holds no folder with {short_term}; give the data folder of the Node original.", SHORT_TERM)
     for folder in sorted(folders):
         facts = _facts(files.get(f"{folder}/{FACTS}"))
         rows = {name: _rows(found, files, folder, name) for name in (SHORT_TERM, LONG_TERM)}
         here = usual if folder == "." else PurePosixPath(folder).name
-        name = found.conversation_of(facts.get("id"), here, f"the folder {folder}")
+        name = found.conversation_of(facts.get("id"), here, _("the folder {folder}", folder))
         if name is None:
             continue
         if "id" not in facts:
@@ -92,7 +93,7 @@ def _rows(found: Incoming, files: Mapping[str, bytes], folder: str, name: str) -
     try:
         return numbered(array(files[path]), f"{path}, memory") if path in files else []
     except NotThisFormat as error:
-        found.skipped.append((path, f"it {error}"))
+        found.skipped.append((path, _("it {reason}", error)))
         return []
 
 
@@ -118,8 +119,10 @@ def read_gentian(files: Mapping[str, bytes], usual: str) -> Incoming:
     """The memories of its folder; long-term memories are for `usual`. Raises NotThisFormat."""
     found = Incoming()
     if not {SHORT_TERM, LONG_TERM} & set(files):
-        raise NotThisFormat(f"holds neither {SHORT_TERM} nor {LONG_TERM}; give the character's memory folder.")
-    rows = numbered(array(files[SHORT_TERM]), "short-term memory") if SHORT_TERM in files else []
+        raise NotThisFormat(
+            "holds neither {short_term} nor {long_term}; give the character's memory folder.", SHORT_TERM, LONG_TERM
+        )
+    rows = numbered(array(files[SHORT_TERM]), _("short-term memory")) if SHORT_TERM in files else []
     held = found.by_chat(rows, "chat_name", usual)
     if LONG_TERM in files:
         known = held.get(usual, Contents(usual))
@@ -139,7 +142,7 @@ def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
     good: dict[str, codec.Json] = {}
     for place, row in numbered(rows, "memory"):
         if not isinstance(row, dict):
-            found.skipped.append((place, "it is not an object with name, prompt and trigger"))
+            found.skipped.append((place, _("it is not an object with name, prompt and trigger")))
             continue
         record = {key: value for key, value in row.items() if key not in _OTHER_NAMES}
         record |= {new: row[old] for old, new in _OTHER_NAMES.items() if row.get(old) and not row.get(new)}
@@ -148,11 +151,11 @@ def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
             key for key in ("trigger", "prompt") if not (isinstance(record.get(key), str) and record[key].strip())
         ]
         if missing or name in good:
-            why = f"it has no {missing[0]}" if missing else "another memory before it has the same name"
+            why = _("it has no {reason}", missing[0]) if missing else _("another memory before it has the same name")
             found.skipped.append((name if missing else f"{name} ({place})", why))
             continue
         doubts = list(_doubts(record["trigger"], record["prompt"]))
-        found.notes += [f"{name}: {line}" for line in doubts]
+        found.notes += [_("{about}: {what}", name, line) for line in doubts]
         context = record.get("createdContext")
         record["createdContext"] = context if context and isinstance(context, str) else f"{LONG_TERM}, {place}"
         good[name] = record | ({"notes": doubts} if doubts else {})
@@ -162,4 +165,8 @@ def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
 def _doubts(trigger: str, prompt: str) -> Iterator[str]:
     for month in dict.fromkeys(map(int, _MONTH.findall(trigger))):
         if re.search(rf"(?<!\d)0?{month}\s*月", prompt) and not re.search(rf"(?<!\d)0?{month + 1}\s*月", prompt):
-            yield f"getMonth() === {month}: months count from 0, this is {month + 1}月, but the prompt says {month}月"
+            yield _(
+                "getMonth() === {month}: months count from 0, this is {month2}月, but the prompt says {month}月",
+                month,
+                month + 1,
+            )

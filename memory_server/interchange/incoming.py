@@ -17,14 +17,15 @@ from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from sandbox.chats import chat
 from sandbox.chats.plain import begins_with_role
+from sandbox.locale import _
 
 Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _MAGIC = {
-    b"\x1f\x8b": "is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`.",
-    b"PK\x03\x04": "is a zip archive; unpack it and give what is inside.",
-    b"\x89PNG": "is a picture; export the character or its lorebook as JSON.",
-    b"SQLite format 3": "is a database; export it as JSON first.",
+    b"\x1f\x8b": _("is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."),
+    b"PK\x03\x04": _("is a zip archive; unpack it and give what is inside."),
+    b"\x89PNG": _("is a picture; export the character or its lorebook as JSON."),
+    b"SQLite format 3": _("is a database; export it as JSON first."),
 }
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
@@ -82,9 +83,9 @@ class Incoming:
         for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
             if line.strip():
                 try:
-                    yield f"line {number}", codec.loads(line)
+                    yield _("line {number}", number), codec.loads(line)
                 except ValueError as error:
-                    self.skipped.append((f"line {number}", f"it is not JSON: {error}"))
+                    self.skipped.append((_("line {number}", number), _("it is not JSON: {reason}", error)))
 
     def fits(self, place: str, memory: ShortTermMemory | LongTermMemory) -> bool:
         """Whether a memory is small enough to be stored; otherwise it is skipped."""
@@ -126,7 +127,7 @@ def document(data: bytes) -> Any:
     try:
         return codec.loads(data)
     except ValueError as error:
-        raise NotThisFormat(f"is not JSON: {error}.") from error
+        raise NotThisFormat("is not JSON: {reason}.", error) from error
 
 
 def numbered(rows: Iterable[Any], what: str) -> list[tuple[str, Any]]:
@@ -163,12 +164,14 @@ def format_of(data: bytes) -> Format:
         case [{"text": _}, *_]:
             return "node"
         case [dict(), *_]:
-            raise NotThisFormat(f"is a list of something else; name its form with --format: {', '.join(FORMATS)}.")
+            raise NotThisFormat(
+                "is a list of something else; name its form with --format: {formats}.", ", ".join(FORMATS)
+            )
         case []:
             return "node"
     if value is None and begins_with_role(data.decode(errors="replace")):
         return "chat"
-    raise NotThisFormat(f"has an unknown form; name one with --format: {', '.join(FORMATS)}.")
+    raise NotThisFormat("has an unknown form; name one with --format: {formats}.", ", ".join(FORMATS))
 
 
 def format_of_folder(files: Mapping[str, bytes]) -> Format:

@@ -16,10 +16,11 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.kernel.messages import without_surrogates
+from sandbox.locale import _
 
 NOTES = (
-    "relations become lines of text: no tool follows them",
-    "all memories are dated by the import: the file has no times",
+    _("relations become lines of text: no tool follows them"),
+    _("all memories are dated by the import: the file has no times"),
 )
 
 
@@ -37,7 +38,7 @@ def read(data: bytes, usual: str) -> Incoming:
             case {"type": "relation", "from": str(start), "to": str(goal), "relationType": str(kind)}:
                 relations.append((place, start, kind, goal))
             case _:
-                found.skipped.append((place, "it is neither an entity nor a relation"))
+                found.skipped.append((place, _("it is neither an entity nor a relation")))
     if not entities and not relations:
         raise NotThisFormat("holds no entities; give the memory.jsonl of the official memory server.")
     lines: defaultdict[str, list[str]] = defaultdict(list)
@@ -45,11 +46,13 @@ def read(data: bytes, usual: str) -> Incoming:
         if start in entities:
             lines[start].append(f"{start} {kind} {goal}")
         else:
-            found.skipped.append((place, f"the relation starts from {start}, which is not an entity of the file"))
+            found.skipped.append(
+                (place, _("the relation starts from {start}, which is not an entity of the file", start))
+            )
     memories = []
     for name, (kind, observations) in entities.items():
         if not (observations or lines[name]):
-            found.skipped.append((f"entity {name}", "it has no observation and no relation"))
+            found.skipped.append((_("entity {name}", name), _("it has no observation and no relation")))
             continue
         title = f"{name} ({kind})" if kind else name
         # The same entity gets the same id each time, so that importing a newer file replaces it.
@@ -64,7 +67,7 @@ def read(data: bytes, usual: str) -> Incoming:
             conversation_id=usual,
             pinned=True,
         )
-        if found.fits(f"entity {name}", memory):
+        if found.fits(_("entity {name}", name), memory):
             memories.append(memory)
     found.conversations = [Contents(usual, tuple(memories))]
     found.notes += NOTES

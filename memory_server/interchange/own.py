@@ -13,6 +13,7 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, array
 from memory_server.kernel import times
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
+from sandbox.locale import _
 from sandbox.workbench.files import Memory, pack_text, usable
 
 _RUNS = re.compile(r"`+")
@@ -36,19 +37,19 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     try:
         record_lines.check_first(head if place == "line 1" else None)
     except codec.NotARecord as error:
-        raise NotThisFormat(f"cannot be read: {error}.") from error
+        raise NotThisFormat("cannot be read: {reason}.", error) from error
     ended = False
     for group in record_lines.groups(lines, lambda place, reason: found.skipped.append((place, reason))):
         if group.head is None or group.ends:
             stray = [*group.short, *group.long]
-            found.skipped += [(place, "it does not belong to a conversation") for place, _ in stray]
+            found.skipped += [(place, _("it does not belong to a conversation")) for place, _ in stray]
             ended = ended or group.ends
             continue
         named = group.head["conversation"]
-        if (name := found.conversation_of(named, usual, f"conversation {named!r}")) is not None:
+        if (name := found.conversation_of(named, usual, _("conversation {named!r}", named))) is not None:
             found.add(name, group.short, group.long, group.head.get("lastCleanup"))
     if not ended:
-        found.notes.append("the file ends too early: memories at its end may be missing")
+        found.notes.append(_("the file ends too early: memories at its end may be missing"))
     return found
 
 
@@ -79,9 +80,9 @@ def read_pack(data: bytes, usual: str) -> Incoming:
     except NotThisFormat:
         raise
     except ValueError as error:
-        raise NotThisFormat(f"cannot be used: {error}.") from error
+        raise NotThisFormat("cannot be used: {reason}.", error) from error
     if wrong:
-        raise NotThisFormat(f"cannot be used: {wrong[0]}.")
+        raise NotThisFormat("cannot be used: {reason}.", wrong[0])
     rows = ((memory.name, _record(memory)) for memory in pack)
     found.conversations = [Contents(usual, (), found.long_terms(rows))]
     return found
@@ -98,7 +99,7 @@ def write_page(conversations: Iterable[Contents], zone: tzinfo | None = None) ->
     for contents in conversations:
         yield f"\n## {_line(contents.conversation_id)}\n".encode()
         for memory in sorted(contents.short_term, key=lambda one: (one.time_ms, one.id)):
-            pinned = ", pinned" if memory.pinned else ""
+            pinned = _(", pinned") if memory.pinned else ""
             yield f"\n**{_moment(memory.time_ms, zone)}**{pinned}\n\n{_quoted(memory.text)}\n".encode()
         if contents.long_term:
             yield b"\n### Long-term\n"

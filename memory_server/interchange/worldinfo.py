@@ -20,6 +20,7 @@ from memory_server.conversations.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
 from memory_server.storage.json_store.codec import Json
 from sandbox.javascript import literals
+from sandbox.locale import _
 
 LOGICS = ("AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL")
 """Of the secondary keys, by the number that the file holds."""
@@ -43,7 +44,7 @@ _ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
 
 _UNUSED = ("automationId", "characterFilter", "cooldown", "delayUntilRecursion", "group", "triggers", "vectorized")
 """Fields that have no meaning here, beside those that begin with `match` and say what else is searched."""
-_OF_ALL = "all entries: names of speakers are not searched, no memory fires another, the client places texts"
+_OF_ALL = _("all entries: names of speakers are not searched, no memory fires another, the client places texts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,14 @@ def read_book(data: bytes) -> Book:
     for uid, row in rows:
         try:
             if not isinstance(row, dict):
-                raise TypeError("it is not an object")
+                raise TypeError(_("it is not an object"))
             found.append(_entry(uid, _as_world_info(row)))
         except (TypeError, ValueError) as error:
             broken.append((uid, str(error)))
     if broken and not found:
-        raise NotThisFormat(f"cannot be used: entry {broken[0][0]}: {broken[0][1]}; export the lorebook again.")
+        raise NotThisFormat(
+            "cannot be used: entry {reason}: {reason2}; export the lorebook again.", broken[0][0], broken[0][1]
+        )
     return Book(tuple(found), _whole(book.get("scan_depth")), tuple(broken))
 
 
@@ -132,13 +135,15 @@ def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
     """Raises TypeError or ValueError if a field has a value that it cannot have."""
     number = int(row.get("selectiveLogic") or 0)
     if not 0 <= number < len(LOGICS):
-        raise ValueError(f"selectiveLogic is {number}, known are 0 to {len(LOGICS) - 1}")
+        raise ValueError(_("selectiveLogic is {number}, known are 0 to {logics}", number, len(LOGICS) - 1))
     selective = row.get("selective", True)
     keys, secondary = _keys(row.get("key")), _keys(row.get("keysecondary"))
     chance = row.get("probability") if row.get("useProbability", True) else None
     return Entry(
         uid=str(uid if row.get("uid") is None else row["uid"]),
-        title=" ".join(str(row.get("comment") or row.get("name") or (keys[0] if keys else f"entry {uid}")).split()),
+        title=" ".join(
+            str(row.get("comment") or row.get("name") or (keys[0] if keys else _("entry {uid}", uid))).split()
+        ),
         content=str(row.get("content") or ""),
         keys=keys,
         secondary=secondary if selective else (),
@@ -200,7 +205,7 @@ def read(
     titles = Counter(defaults.named(entry.title) for entry in book.entries)
     for entry in book.entries:
         title = defaults.named(entry.title)
-        place = f"{title} (entry {entry.uid})" if titles[title] > 1 else title
+        place = _("{title} (entry {uid})", title, entry.uid) if titles[title] > 1 else title
         decorators, content = _decorators(defaults.named(entry.content))
         depth = next(one for one in (entry.depth, defaults.depth, book.depth, SILLYTAVERN_DEPTH) if one is not None)
         if (reason := _why_not(entry, decorators, content, depth)) is not None:
@@ -209,13 +214,13 @@ def read(
         lost: list[str] = []
         trigger = _trigger(entry, "@@activate" in decorators, depth, defaults, invalid, lost)
         if unused := ", ".join(_unused(decorators, entry.fields)):
-            lost.append(f"{unused}: has no meaning here")
+            lost.append(_("{unused}: has no meaning here", unused))
         lost += _lost_macros((content, *entry.keys, *entry.secondary), defaults)
-        record = {"name": title, "prompt": content, "createdContext": f"{source}, entry {entry.uid}"}
+        record = {"name": title, "prompt": content, "createdContext": _("{source}, entry {uid}", source, entry.uid)}
         record["trigger"] = f"{literals.comment(f'World info entry {entry.uid}: {title}')}\n{trigger}"
         rows.append((place, record | ({"notes": lost} if lost else {})))
-        found.notes += [f"{place}: {line}" for line in lost]
-    found.skipped += [(f"entry {uid}", f"it cannot be read: {fault}") for uid, fault in book.broken]
+        found.notes += [_("{about}: {what}", place, line) for line in lost]
+    found.skipped += [(_("entry {uid}", uid), _("it cannot be read: {fault}", fault)) for uid, fault in book.broken]
     found.conversations = [Contents(usual, (), found.long_terms(rows))]
     found.notes.append(_OF_ALL)
     return found
@@ -230,18 +235,18 @@ def _decorators(content: str) -> tuple[list[str], str]:
 def _why_not(entry: Entry, decorators: Collection[str], content: str, depth: int) -> str | None:
     constant = entry.constant or "@@activate" in decorators
     if not entry.enabled:
-        return "it is disabled"
+        return _("it is disabled")
     if "@@dont_activate" in decorators:
-        return "@@dont_activate keeps it from ever firing"
+        return _("@@dont_activate keeps it from ever firing")
     if not content.strip():
-        return "it has no content"
+        return _("it has no content")
     if entry.probability <= 0:
-        return "its probability is 0"
+        return _("its probability is 0")
     if not constant and not entry.keys:
-        why = "vectorized: it is found by meaning" if entry.fields.get("vectorized") else "it has no keys"
-        return f"{why}; give it a trigger of its own"
+        why = _("vectorized: it is found by meaning") if entry.fields.get("vectorized") else _("it has no keys")
+        return _("{why}; give it a trigger of its own", why)
     if not constant and depth < 1:
-        return f"scanDepth {depth} looks at no message"
+        return _("scanDepth {depth} looks at no message", depth)
     return None
 
 
@@ -284,12 +289,12 @@ def _key(key: str, entry: Entry, defaults: Defaults, invalid: Collection[str], l
     """A key as match_keys takes it: a string if that means the same, otherwise an expression."""
     given = _parsed(key, entry)
     if given is not None and key in invalid:
-        lost.append(f"key {key}: not a valid expression; sought as plain text, as SillyTavern does")
+        lost.append(_("key {key}: not a valid expression; sought as plain text, as SillyTavern does", key))
         given = None
     if given is not None:
         body, flags = given
         if "m" not in flags and (body.startswith("^") or (body.endswith("$") and not body.endswith("\\$"))):
-            lost.append(f"key {key}: ^ and $ are the ends of one message here, not of all scanned text")
+            lost.append(_("key {key}: ^ and $ are the ends of one message here, not of all scanned text", key))
         line = body.replace("\r", r"\r").replace("\n", r"\n")
         return f"/{line}/{flags.replace('g', '').replace('y', '')}"
     text = defaults.named(key)
@@ -317,5 +322,5 @@ def _lost_macros(texts: Iterable[str], defaults: Defaults) -> Iterator[str]:
     for macro in dict.fromkeys(_MACRO.findall(" ".join(texts))):
         if defaults.named(macro) == macro:
             name = macro.strip("{}").lower()
-            advice = f"give --{name} NAME" if name in ("char", "user") else "nothing replaces it here"
-            yield f"{macro}: stays as it is; {advice}"
+            advice = f"give --{name} NAME" if name in ("char", "user") else _("nothing replaces it here")
+            yield _("{macro}: stays as it is; {advice}", macro, advice)

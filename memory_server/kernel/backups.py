@@ -65,11 +65,12 @@ def backup_name(text: str) -> str:
     name = unicodedata.normalize("NFC", text)
     if not _NAME.fullmatch(name) or ".." in name or _RESERVED.fullmatch(name):
         raise InvalidInput(
-            f"`{text}` cannot be the name of a backup; use letters, digits, `_`, `-` and dots between them, such as "
-            "`before-move`, and not a path."
+            "`{text}` cannot be the name of a backup; use letters, digits, `_`, `-` and dots between them, "
+            "such as `before-move`, and not a path.",
+            text,
         )
     if len(name.encode()) > MAX_NAME_BYTES:
-        raise InvalidInput(f"The name of the backup is too long; use at most {MAX_NAME_BYTES} bytes.")
+        raise InvalidInput("The name of the backup is too long; use at most {name} bytes.", MAX_NAME_BYTES)
     return name
 
 

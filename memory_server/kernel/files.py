@@ -23,6 +23,8 @@ from typing import BinaryIO, TypeVar, cast
 
 import portalocker
 
+from sandbox.locale import _
+
 PRIVATE = ".memory-server"
 """The subfolder of a conversation and of the data folder for files that people need not read."""
 
@@ -39,11 +41,11 @@ _LEFT_SECONDS = 60
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Opening must not wait: the opening of a named pipe waits for a writer, perhaps for ever."""
 _KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: _("a folder"),
+    stat.S_IFIFO: _("a named pipe"),
+    stat.S_IFSOCK: _("a socket"),
+    stat.S_IFCHR: _("a device"),
+    stat.S_IFBLK: _("a device"),
 }
 _HELD = (5, 32, 33)
 """Windows: access denied, sharing violation, lock violation."""
@@ -56,11 +58,11 @@ class FileRefused(OSError):
     """A file that is not read. `reason` follows its name, such as `is a named pipe and not a file`."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
-        super().__init__(errno.EINVAL, f"it {reason}; move it away", str(path))
+        super().__init__(errno.EINVAL, _("it {reason}; move it away", reason), str(path))
         self._reason = reason
 
     def __str__(self) -> str:
-        return f"{self.filename} {self._reason}; move it away and try again"
+        return _("{filename} {reason}; move it away and try again", self.filename, self._reason)
 
 
 def advice_on(error: OSError) -> str:
@@ -68,14 +70,16 @@ def advice_on(error: OSError) -> str:
     if isinstance(error, FileRefused):
         return str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk is full; make room and try again"
+        return _("the disk is full; make room and try again")
     if error.errno == errno.ENOLCK:
-        return (
+        return _(
             "locks do not work on this disk, so two programs could lose each other's writes; choose another --data-dir"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "it cannot be written; check its owner and permissions or choose another --data-dir"
-    return f"{error.strerror or error}; see that it is a folder on a disk that works, or choose another --data-dir"
+        return _("it cannot be written; check its owner and permissions or choose another --data-dir")
+    return _(
+        "{reason}; see that it is a folder on a disk that works, or choose another --data-dir", error.strerror or error
+    )
 
 
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
@@ -167,7 +171,7 @@ def open_descriptor(path: Path | str, flags: int) -> int:
         if (refused := refusal_of(path)) is not None:
             raise refused from error
         if error.errno == errno.ELOOP:
-            raise FileRefused(path, "is a link and not a file") from error
+            raise FileRefused(path, _("is a link and not a file")) from error
         raise
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
@@ -182,7 +186,7 @@ def read_file(path: Path, *, links: bool = True) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if links else _NO_LINK)
     with os.fdopen(open_descriptor(path, flags), "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
-            raise FileRefused(path, f"has more than {MAX_FILE_BYTES:,} bytes")
+            raise FileRefused(path, _("has more than {file:,} bytes", MAX_FILE_BYTES))
         return file.read()
 
 
@@ -214,7 +218,7 @@ def refusal_of(path: Path | str) -> FileRefused | None:
 
 
 def _of_kind(path: Path | str, kind: int) -> FileRefused:
-    return FileRefused(path, f"is {_KINDS.get(kind, 'something else')} and not a file")
+    return FileRefused(path, _("is {kinds} and not a file", _KINDS.get(kind, "something else")))
 
 
 def remove_file(path: Path) -> None:

@@ -150,4 +150,6 @@ def engine_of(engines: Sequence[E], change: str) -> E:
     for engine in engines:
         if engine.made(change):
             return engine
-    raise InvalidInput(f"`{change}` is not a change id; give a changeId that a tool or `memory-server history` shows.")
+    raise InvalidInput(
+        "`{change}` is not a change id; give a changeId that a tool or `memory-server history` shows.", change
+    )

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast, get_args
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.nesting import DEEPEST, deeper
+from sandbox.locale import _
 
 Role = Literal["user", "assistant", "system"]
 
@@ -61,7 +62,7 @@ class Session:
 
 def context_text(messages: Iterable[Message]) -> str:
     """The text of a memory: one `name-or-role: content` line per message."""
-    return "\n".join(f"{message.name or message.role}: {message.content}" for message in messages)
+    return "\n".join(_("{about}: {what}", message.name or message.role, message.content) for message in messages)
 
 
 _ROLE_LINE = re.compile(rf"({'|'.join(ROLES)}): ?(.*)", re.DOTALL)
@@ -85,16 +86,18 @@ def storable(message: Message) -> Message:
     three, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
     to 9999, which dates can show, or its other fields are too deep."""
     if message.role not in ROLES:
-        raise InvalidInput(f"The role `{message.role}` is unknown; use user, assistant or system.")
+        raise InvalidInput("The role `{role}` is unknown; use user, assistant or system.", message.role)
     if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
         raise InvalidInput(
-            f"The content of a message must be text of at most {MAX_CONTENT_CHARS:,} characters; split it."
+            "The content of a message must be text of at most {content:,} characters; split it.", MAX_CONTENT_CHARS
         )
     time_ms = message.time_ms
     if time_ms is not None and not (isinstance(time_ms, int) and FIRST_MS <= time_ms <= LAST_MS):
-        raise InvalidInput(f"The timestamp {time_ms} is not a time; give milliseconds since 1970 or leave it out.")
+        raise InvalidInput("The timestamp {time} is not a time; give milliseconds since 1970 or leave it out.", time_ms)
     if message.extra and deeper(dict(message.extra)):
-        raise InvalidInput(f"The unknown fields of a message may be nested {DEEPEST} levels deep; remove levels.")
+        raise InvalidInput(
+            "The unknown fields of a message may be nested {deepest} levels deep; remove levels.", DEEPEST
+        )
     name = None if message.name is None else without_surrogates(message.name)
     return replace(message, content=without_surrogates(message.content), name=name)
 

@@ -13,6 +13,7 @@ from datetime import tzinfo
 
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import local
+from sandbox.locale import _
 
 _TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
 
@@ -68,5 +69,5 @@ class Pause:
     def text(self, zone: tzinfo | None) -> str:
         """How long it lasts and what ends it, as text for people in `zone` (None: the system's)."""
         if self.until_ms is None:
-            return "paused until `memory-server resume`"
-        return f"paused until {local(self.until_ms, zone):%Y-%m-%d %H:%M}, or until `memory-server resume`"
+            return _("paused until `memory-server resume`")
+        return _("paused until {local:%Y-%m-%d %H:%M}, or until `memory-server resume`", local(self.until_ms, zone))

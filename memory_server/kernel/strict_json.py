@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from sandbox.locale import _
+
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
 """orjson reads an integer of more than 64 bits as the nearest float; such an integer has at least 19 digits. They are
@@ -31,4 +33,4 @@ def lenient(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8"))
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError(_("it is nested too deeply")) from error

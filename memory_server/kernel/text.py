@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sandbox.locale import _
+
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
 
@@ -29,7 +31,7 @@ def beginning(text: str) -> str:
 def unreadable(conversations: Mapping[str, object]) -> str:
     """What to do about conversations that could not be read while others were, given with the broken file of each."""
     named = ", ".join(f"{name} ({file})" if file else name for name, file in conversations.items())
-    return f"These conversations could not be read: {named}; `memory-server doctor` says why."
+    return _("These conversations could not be read: {named}; `memory-server doctor` says why.", named)
 
 
 Grade = Literal["ok", "note", "warning", "error"]

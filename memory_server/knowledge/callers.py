@@ -98,7 +98,9 @@ def named(
     held = dict(metadata or {})
     if deeper(held) or size(held) > MAX_METADATA_CHARS:
         raise InvalidInput(
-            f"The metadata has at most {MAX_METADATA_CHARS:,} characters and {DEEPEST} levels; shorten it."
+            "The metadata has at most {metadata:,} characters and {deepest} levels; shorten it.",
+            MAX_METADATA_CHARS,
+            DEEPEST,
         )
     return Named(**ids, metadata=held)
 
@@ -114,10 +116,12 @@ def checked_id(text: str, what: str) -> str:
 
     normal = unicodedata.normalize("NFC", text)
     if len(normal) > MAX_ID_CHARS:
-        raise InvalidInput(f"The {what} has {len(normal)} characters; use at most {MAX_ID_CHARS}.")
+        raise InvalidInput("The {what} has {normal} characters; use at most {id}.", what, len(normal), MAX_ID_CHARS)
     hidden = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp", "Cn", "Co") for char in normal)
     if hidden or UNSEEN.search(normal) or _LIKE_NOTHING.search(normal) or normal != normal.strip():
-        raise InvalidInput(f"The {what} holds characters that cannot be seen, or spaces around it; use visible ones.")
+        raise InvalidInput(
+            "The {what} holds characters that cannot be seen, or spaces around it; use visible ones.", what
+        )
     if what == "user_id" and normal == EVERY:
         raise InvalidInput("`*` is not a user; name one, since no call looks at the memories of several users.")
     return normal
@@ -138,21 +142,25 @@ def from_headers(headers: Iterable[tuple[str, str]]) -> Named:
         if name not in HEADERS and name != METADATA_HEADER:
             continue
         if name in found:
-            raise InvalidInput(f"The header {name} comes twice; send it once.")
+            raise InvalidInput("The header {name} comes twice; send it once.", name)
         if len(value) > MAX_HEADER_CHARS:
-            raise InvalidInput(f"The header {name} has more than {MAX_HEADER_CHARS:,} characters; shorten it.")
+            raise InvalidInput(
+                "The header {name} has more than {header:,} characters; shorten it.", name, MAX_HEADER_CHARS
+            )
         try:  # an HTTP library gives each byte as a character, unless it decoded them already
             plain = value.encode() if any(ord(char) > 255 for char in value) else value.encode("latin-1")
             found[name] = unquote_to_bytes(plain).decode()
         except UnicodeError as error:
-            raise InvalidInput(f"The header {name} is not UTF-8; percent-encode its value.") from error
+            raise InvalidInput("The header {name} is not UTF-8; percent-encode its value.", name) from error
     metadata = found.pop(METADATA_HEADER, "")
     try:
         values = json.loads(metadata) if metadata else {}
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise InvalidInput(f'The header {METADATA_HEADER} is not a JSON object; write it as {{"channel": "phone"}}.')
+        raise InvalidInput(
+            'The header {metadata_header} is not a JSON object; write it as {{"channel": "phone"}}.', METADATA_HEADER
+        )
     return named(**{HEADERS[name]: value for name, value in found.items()}, metadata=values)
 
 
@@ -180,7 +188,7 @@ def resolve(sources: Mapping[Source, Named], *, require_user: bool = False, chan
                 ids[name], origins[name] = value, source
                 break
     if changes and (open_ := [name for name in FIELDS[1:] if ids.get(name) == EVERY]):
-        raise InvalidInput(f"`*` as {open_[0]} is for reading only; name one {open_[0]}, or leave it out.")
+        raise InvalidInput("`*` as {open} is for reading only; name one {open}, or leave it out.", open_[0])
     metadata = next((said.metadata for _, said in alike if said.metadata), NOTHING)
     kept = {name: value for name, value in ids.items() if value != EVERY}
     return Caller(**kept, metadata=metadata, sources=origins)

@@ -20,6 +20,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.entry import Entry, archived, usable
 from nlp.index_terms import index_form
 from nlp.stems import stem
+from sandbox.locale import _
 
 ALIKE: Final = 0.85
 """Dice of pairs of characters from which two texts are alike: measured on pairs written for this project."""
@@ -91,19 +92,19 @@ def difference(one: str, other: str) -> str:
     numbers = [Counter(_NUMBERS.findall(text)) for text in (one, other)]
     left, right = numbers[0] - numbers[1], numbers[1] - numbers[0]
     if left and right:
-        return f"{', '.join(left)} against {', '.join(right)}"
+        return _("{left} against {right}", ", ".join(left), ", ".join(right))
     negations = [len(_NEGATIONS.findall(text)) for text in (one, other)]
     if negations[0] != negations[1]:
-        return f"{negations[0]} against {negations[1]} negations"
+        return _("{negations} against {negations2} negations", negations[0], negations[1])
     first, second = _differing(*map(_tokens, (one, other)))
     if len(first) * len(second) > _MOST_COMPARED:
-        return "too long to be compared"
+        return _("too long to be compared")
     for do, a, b, c, d in SequenceMatcher(None, first, second).get_opcodes():
         before, after = ([token for token in part if token not in _LITTLE] for part in (first[a:b], second[c:d]))
         one_sided = not (before and after)
         # A word more is a fact more, which a merge keeps. A sign more is another fact: C and C++, 5 and -5.
         if do != "equal" and sorted(before) != sorted(after) and not (one_sided and any(map(_is_word, before + after))):
-            return f"{' '.join(before) or 'nothing'} against {' '.join(after) or 'nothing'}"
+            return _("{left} against {right}", " ".join(before) or "nothing", " ".join(after) or "nothing")
     return ""
 
 

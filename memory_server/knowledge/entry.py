@@ -15,6 +15,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper, size
 from memory_server.kernel.scopes import Scope
+from sandbox.locale import _
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
@@ -228,7 +229,9 @@ def seq_of(text: str) -> int:
         InvalidInput: it is not one.
     """
     if not is_change_id(text):
-        raise InvalidInput(f"`{text}` is not a change of knowledge; give a changeId such as k42 that a tool returned.")
+        raise InvalidInput(
+            "`{text}` is not a change of knowledge; give a changeId such as k42 that a tool returned.", text
+        )
     return int(text[1:])
 
 
@@ -249,22 +252,30 @@ def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:
     )
     lengths = [
         ("title", len(entry.title), MAX_KEY_CHARS, "characters"),
-        ("content", len(entry.body) + sum(map(len, entry.examples)), most_chars, "characters, with its examples"),
-        ("list of tags", len(tags), MAX_TAGS, "tags"),
-        ("longest tag", max(map(len, tags), default=0), MAX_TAG_CHARS, "characters"),
-        ("list of examples", len(entry.examples), MAX_EXAMPLES, "examples"),
+        ("content", len(entry.body) + sum(map(len, entry.examples)), most_chars, _("characters, with its examples")),
+        (_("list of tags"), len(tags), MAX_TAGS, "tags"),
+        (_("longest tag"), max(map(len, tags), default=0), MAX_TAG_CHARS, "characters"),
+        (_("list of examples"), len(entry.examples), MAX_EXAMPLES, "examples"),
         ("source", len(entry.source or ""), MAX_KEY_CHARS, "characters"),
         ("metadata", size(dict(entry.metadata)), MAX_METADATA_CHARS, "characters"),
     ]
     for what, count, most, unit in lengths:
         if count > most:
-            raise InvalidInput(f"The {what} is too long: {count:,}, and at most {most:,} {unit} are kept; shorten it.")
+            raise InvalidInput(
+                "The {what} is too long: {number:,}, and at most {most:,} {unit} are kept; shorten it.",
+                what,
+                count,
+                most,
+                unit,
+            )
     if deeper(dict(entry.metadata)):
-        raise InvalidInput(f"The metadata may be nested {DEEPEST} levels deep; remove levels.")
+        raise InvalidInput("The metadata may be nested {deepest} levels deep; remove levels.", DEEPEST)
     try:
         orjson.dumps(dict(entry.metadata))
     except TypeError as error:  # such as an integer of more than 64 bits, or a lone surrogate
-        raise InvalidInput(f"The metadata cannot be stored as JSON ({error}); write that value as text.") from error
+        raise InvalidInput(
+            "The metadata cannot be stored as JSON ({reason}); write that value as text.", error
+        ) from error
     if not entry.body.strip():
         raise InvalidInput("The content is empty; write what should be kept.")
     return entry

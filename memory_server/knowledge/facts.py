@@ -11,6 +11,7 @@ from memory_server.kernel.messages import without_surrogates
 from memory_server.knowledge.entry import Entry, Filter, Query, usable
 from memory_server.knowledge.ports import Held
 from nlp.index_terms import index_form
+from sandbox.locale import _
 
 SHOWN, MOST_FACTS, MOST_FACT_CHARS = 10, 20, 1_000
 MOST_ASKED_CHARS = 100_000
@@ -69,7 +70,7 @@ def facts_of(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
     """The facts in an answer. Raises ValueError: it is not of the schema."""
     given = answer.get("facts")
     if not isinstance(given, list) or len(given) > MOST_FACTS:
-        raise ValueError(f"its answer is not a list of at most {MOST_FACTS} facts")
+        raise ValueError(_("its answer is not a list of at most {facts} facts", MOST_FACTS))
     return tuple(Fact(text_of(each), number_of(each)) for each in given)
 
 
@@ -77,7 +78,7 @@ def text_of(value: Any) -> str:
     """The text in an answer, or in a fact. Raises ValueError: there is none, or it is too long for a fact."""
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip() or len(text) > MOST_FACT_CHARS:
-        raise ValueError(f"its answer has a fact that is not a text of at most {MOST_FACT_CHARS:,} characters")
+        raise ValueError(_("its answer has a fact that is not a text of at most {fact:,} characters", MOST_FACT_CHARS))
     return without_surrogates(text).strip()
 
 
@@ -85,7 +86,7 @@ def merged_of(value: Mapping[str, Any]) -> str:
     """The text of a merged memory, which may be long. Raises ValueError: there is none."""
     text = value.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise ValueError("its answer has no text")
+        raise ValueError(_("its answer has no text"))
     return without_surrogates(text).strip()
 
 
@@ -93,7 +94,7 @@ def number_of(value: Mapping[str, Any]) -> int | None:
     """The memory that a fact replaces. Raises ValueError: it is not a number."""
     number = value.get("replaces")
     if number is not None and type(number) is not int:
-        raise ValueError("its answer has a `replaces` that is not a whole number")
+        raise ValueError(_("its answer has a `replaces` that is not a whole number"))
     return number
 
 

@@ -34,6 +34,7 @@ from memory_server.knowledge.options import LayerSettings
 from memory_server.knowledge.policies import MOST_AT_ONCE, refuse_worker, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, Held
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 LayerName = Literal["project", "global"]
@@ -121,7 +122,7 @@ class Layer:
         query is empty."""
         query = without_surrogates(query).strip()
         if not query:
-            raise InvalidInput(f"The query is empty; give words, or list all entries with {self._tool('list')}.")
+            raise InvalidInput("The query is empty; give words, or list all entries with {tool}.", self._tool("list"))
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         asked = Query(query, where, limit, self.options.least_share)
         found = await self.folder.look(LAYER, lambda held: _with_parts(held.search(asked), held, asked))
@@ -165,7 +166,7 @@ class Layer:
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Remove the file of an entry, without the archive. Raises InvalidInput: the caller is a worker.
         MemoryNotFound: as in `get`."""
-        refuse_worker(caller, self.options.role, self.options.roles, "deletes entries")
+        refuse_worker(caller, self.options.role, self.options.roles, _("deletes entries"))
         key = _usable_key(key)
 
         def decide(held: Held) -> tuple[Sequence[Change], Entry]:
@@ -177,18 +178,18 @@ class Layer:
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Bring the entry of a key that was archived last back; it is used now. Raises InvalidInput: the caller is a
         worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
-        refuse_worker(caller, self.options.role, self.options.roles, "restores entries")
+        refuse_worker(caller, self.options.role, self.options.roles, _("restores entries"))
         key = _usable_key(key)
         now_ms, used = self._now_ms(), await self._used()
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
             if held.keyed("", "", key) is not None:
-                raise InvalidInput(f"An entry `{shown(key)}` is there already; delete or rename it first.")
+                raise InvalidInput("An entry `{key}` is there already; delete or rename it first.", shown(key))
             there = held.entries(Filter(archived=True), order="removed")
             found = next((each for each in there if each.key == key), None)
             if found is None:
-                said = _close(key, there) or f"{self._tool('list_archive')} shows all keys."
-                raise MemoryNotFound(f"There is no `{shown(key)}` in the archive; {said}")
+                said = _close(key, there) or _("{tool} shows all keys.", self._tool("list_archive"))
+                raise MemoryNotFound("There is no `{key}` in the archive; {said}", shown(key), said)
             due = _least_used(held, self.options.max_entries - 1, used)
             return [live(found), *to_archive(due, now_ms)], None
 
@@ -251,10 +252,10 @@ class Layer:
         if (found := held.keyed("", "", key)) is not None:
             return found
         if any(each.key == key for each in held.entries(Filter(archived=True))):
-            said = f"it is in the archive, and {self._tool('restore')} brings it back."
+            said = _("it is in the archive, and {tool} brings it back.", self._tool("restore"))
         else:
-            said = _close(key, held.entries(Filter())) or f"{self._tool('list')} shows all keys."
-        raise MemoryNotFound(f"There is no entry `{shown(key)}`; {said}")
+            said = _close(key, held.entries(Filter())) or _("{tool} shows all keys.", self._tool("list"))
+        raise MemoryNotFound("There is no entry `{key}`; {said}", shown(key), said)
 
     def _tool(self, action: str) -> str:
         return tool_name(action, self.name)
@@ -275,9 +276,9 @@ class Layers:
         folders = self.options.folders
         if name not in folders:
             raise InvalidInput(
-                "No project is known here; start the server in one or set layers.project_dir."
+                _("No project is known here; start the server in one or set layers.project_dir.")
                 if name == "project"
-                else "No home folder is known here; set HOME for the server."
+                else _("No home folder is known here; set HOME for the server.")
             )
         if name not in self._made:
             self._made[name] = Layer(name, folders[name](), self.uses, self.clock, self.options, self.refuse)
@@ -292,12 +293,12 @@ class Layers:
         """Move an entry of the project to the global layer, with its times and tags. Raises InvalidInput: no project is
         known, or a global entry has the key. MemoryNotFound: there is no such entry."""
         project, everywhere = self["project"], self["global"]
-        refuse_worker(None, project.options.role, project.options.roles, "moves entries")
+        refuse_worker(None, project.options.role, project.options.roles, _("moves entries"))
         entry = await project.get(key)
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
             if held.keyed("", "", entry.key or "") is not None:
-                raise InvalidInput(f"A global entry `{shown(key)}` is in the way; delete or rename one of the two.")
+                raise InvalidInput("A global entry `{key}` is in the way; delete or rename one of the two.", shown(key))
             return [replace(entry, id=0, ref="", version=0)], None
 
         done = await everywhere.folder.commit(LAYER, decide, Operation("promote", by))
@@ -327,7 +328,7 @@ def _usable_key(key: str) -> str:
     if not key:
         raise InvalidInput("The key is empty; give a name such as `api-auth-decision`.")
     if len(key) > MAX_KEY_CHARS:
-        raise InvalidInput(f"The key has {len(key)} characters; shorten it to at most {MAX_KEY_CHARS}.")
+        raise InvalidInput("The key has {key} characters; shorten it to at most {key2}.", len(key), MAX_KEY_CHARS)
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in key):
         raise InvalidInput("The key has a line break or another control character; write it on one line.")
     return key
@@ -348,4 +349,4 @@ def _least_used(held: Held, most: int, used: Mapping[str, int]) -> list[tuple[En
 
 def _close(key: str, entries: Sequence[Entry]) -> str:
     close = difflib.get_close_matches(key, [each.key or "" for each in entries], n=3)
-    return f"did you mean {' or '.join(f'`{shown(each)}`' for each in close)}?" if close else ""
+    return _("did you mean {near}?", " or ".join(f"`{shown(each)}`" for each in close)) if close else ""

@@ -30,6 +30,7 @@ from memory_server.knowledge.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import EntryStore, Held
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
@@ -80,11 +81,16 @@ class KnowledgeLifecycle:
         seq = await self._made(change)
         [(scope, operation)] = await self._store.operations(before=seq + 1, limit=1)
         if place not in (None, place_of(scope)):
-            raise InvalidInput(f"The change {change} was made in {place_of(scope)}, not in {place}; leave -c out.")
+            raise InvalidInput(
+                "The change {change} was made in {place}, not in {place2}; leave -c out.",
+                change,
+                place_of(scope),
+                place,
+            )
         if _REPLACED in operation.detail:
             former = Path(operation.detail[_REPLACED])
             if not await asyncio.to_thread(former.exists):
-                raise InvalidInput(f"{change} is too long ago: what was there before it is not kept any more.")
+                raise InvalidInput("{change} is too long ago: what was there before it is not kept any more.", change)
             made = await self._replace(former, Operation("undo", by, detail={"change": change}))
             return Undone(change_id(made), ())
 
@@ -101,7 +107,7 @@ class KnowledgeLifecycle:
         seq = seq_of(change)
         found = await self._store.operations(before=seq + 1, limit=1)
         if not found or found[0][1].seq != seq:
-            raise InvalidInput(f"There is no change {change}; `memory-server history` lists all changes.")
+            raise InvalidInput("There is no change {change}; `memory-server history` lists all changes.", change)
         return seq
 
     async def clean_up(
@@ -112,7 +118,7 @@ class KnowledgeLifecycle:
         long leave, archives nothing before the next write."""
         layers = [f"layers/{layer.name}" for layer in self._knowledge.layers.known]
         if place not in (None, *await self.places(), *layers):
-            raise InvalidInput(f"There is no place {place}; `memory-server where` shows what holds entries.")
+            raise InvalidInput("There is no place {place}; `memory-server where` shows what holds entries.", place)
         done = [operation for _, operation in await self._store.operations()]
         last = next((each for each in done if each.op != "cleanup"), done[-1] if done else None)
         now_ms = self._clock() if last is None else min(self._clock(), last.at_ms + DAY_MS)
@@ -179,7 +185,7 @@ class KnowledgeLifecycle:
         finally:
             await other.aclose()
         if broken:
-            raise StorageError(f"The knowledge of the backup {name} cannot be used: {broken[0]}", copy)
+            raise StorageError(_("The knowledge of the backup {name} cannot be used: {reason}", name, broken[0]), copy)
 
     async def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str

@@ -16,6 +16,7 @@ from typing import Any
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.ports import Asked, Embeddings, EntryStore
+from sandbox.locale import _
 
 Wanted = tuple[Scope, str]
 AT_ONCE, BYTES_AT_ONCE, CALL_SECONDS = 32, 32_000, 30.0
@@ -33,8 +34,8 @@ WORTH_NUMPY = 1_000
 """Vectors that are compared without numpy, where it is not loaded: this takes 30 ms, and loading it 100."""
 SPARED_MS = 60_000
 """The clean-up spares vectors that are younger, because their memories may be younger than what it has read."""
-NO_VECTORS = "no memory has a vector yet; `memory-server knowledge cleanup` makes them"
-NO_EMBEDDINGS = "searching by meaning needs llm.embeddings, and a server that may write"
+NO_VECTORS = _("no memory has a vector yet; `memory-server knowledge cleanup` makes them")
+NO_EMBEDDINGS = _("searching by meaning needs llm.embeddings, and a server that may write")
 
 
 @dataclass(eq=False)
@@ -81,7 +82,7 @@ class Meaning:
         except ModelsFailed as failure:
             why = str(failure)
         left = len((await lacking())[:MISSING_AT_ONCE])
-        return len(wanted) - left, left, why or ("the model does not take these texts" if left else "")
+        return len(wanted) - left, left, why or (_("the model does not take these texts") if left else "")
 
     async def cosines(
         self, scope: Scope, text: str, among: Mapping[Scope, Collection[str]], seconds: float
@@ -105,7 +106,7 @@ class Meaning:
                         raise ModelsFailed("the model does not take this text")
                     found = await asyncio.to_thread(_cosines, vector, known)
         except TimeoutError:
-            raise ModelsFailed(f"the vectors did not come within {seconds:g} seconds") from None
+            raise ModelsFailed("the vectors did not come within {seconds:g} seconds", seconds) from None
         for each, texts in among.items():
             self.later(each, [text for text in texts if text not in known[each]][-AT_ONCE:])
         if not any(found.values()):
@@ -172,7 +173,7 @@ class Meaning:
         while parts:
             part, left = parts.pop(0), until - time.monotonic()
             if left <= 0:
-                raise ModelsFailed(f"the vectors did not come within {seconds:g} seconds")
+                raise ModelsFailed("the vectors did not come within {seconds:g} seconds", seconds)
             try:
                 done = await self.embeddings.vectors([text for _, text in part], min(left, CALL_SECONDS))
             except TextRefused:

@@ -37,6 +37,7 @@ from memory_server.knowledge.policies import Options, to_keep
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
 from memory_server.knowledge.ranking import RERANKED, by_relevance
 from nlp.index_terms import index_form
+from sandbox.locale import _
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -142,7 +143,7 @@ class Notes:
 
             def listed(held: Held) -> Hits:
                 notes = held.entries(where, order="best", limit=limit, offset=offset)
-                hits = tuple(Hit(note, 0.0, NOTHING, NOTES, why="no query") for note in notes)
+                hits = tuple(Hit(note, 0.0, NOTHING, NOTES, why=_("no query")) for note in notes)
                 return Hits(hits, held.count(where))
 
             return await self.store.look(NOTES, listed)
@@ -179,11 +180,13 @@ class Notes:
         def decide(held: Held) -> tuple[Sequence[Change], None]:
             note = _there(held, note_id)
             if note.archived_ms is not None:
-                raise MemoryNotFound(f"The note {note.title} was deleted; `remember` stores it as a new one.")
+                raise MemoryNotFound("The note {title} was deleted; `remember` stores it as a new one.", note.title)
             if find and (count := note.body.count(find)) != 1:
                 raise InvalidInput(
-                    f"`find` is {count} times in the note {note.title}, and it must be there once; "
-                    f"{'give more of the text around it' if count else 'read the note by recall'}."
+                    "`find` is {number} times in the note {title}, and it must be there once; {number2}.",
+                    count,
+                    note.title,
+                    _("give more of the text around it") if count else _("read the note by recall"),
                 )
             body = note.body.replace(find, new) if find else note.body
             if more.strip():
@@ -211,7 +214,7 @@ class Notes:
         def decide(held: Held) -> tuple[Sequence[Change], None]:
             note = _there(held, note_id)
             if note.archived_ms is not None:
-                raise InvalidInput(f"The note {note.title} is in the archive already; nothing was changed.")
+                raise InvalidInput("The note {title} is in the archive already; nothing was changed.", note.title)
             return [archived(note, "deleted", self.clock())], None
 
         return (await self._commit(decide, "delete", by)).change_id
@@ -227,7 +230,7 @@ class Notes:
         def decide(held: Held) -> tuple[Sequence[Change], None]:
             note = _there(held, note_id)
             if note.archived_ms is None:
-                raise InvalidInput(f"The note {note.title} is not in the archive; nothing was changed.")
+                raise InvalidInput("The note {title} is not in the archive; nothing was changed.", note.title)
             return [live(note)], None
 
         return (await self._commit(decide, "restore", by)).change_id
@@ -315,12 +318,14 @@ class Notes:
 
 def _check(kind: Kind) -> Kind:
     if kind not in KINDS:
-        raise InvalidInput(f"`{kind}` is not a type of notes; use tech, project-tech or domain.")
+        raise InvalidInput("`{kind}` is not a type of notes; use tech, project-tech or domain.", kind)
     return kind
 
 
 def _there(held: Held, note_id: int | str) -> Entry:
     note = held.get(id=note_id) if isinstance(note_id, int) else held.get(ref=note_id)
     if note is None:
-        raise MemoryNotFound(f"There is no note {shown(str(note_id))}; `memory-server knowledge list` shows all notes.")
+        raise MemoryNotFound(
+            "There is no note {note}; `memory-server knowledge list` shows all notes.", shown(str(note_id))
+        )
     return note

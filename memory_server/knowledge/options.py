@@ -16,6 +16,7 @@ from annotated_types import Ge, Gt, Le, Len
 from memory_server.kernel.options import Checked
 from memory_server.knowledge.callers import FIELDS, Named, checked_id
 from memory_server.knowledge.ranking import LEAST_SHARE
+from sandbox.locale import _
 
 Role = Literal["owner", "admin", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -55,15 +56,15 @@ class NoteSettings:
 
 def _folder_name(text: str) -> str:
     if not re.fullmatch(r"[^/\\]*[^/\\.][^/\\]*", text):
-        raise ValueError("it should be the name of one folder")
+        raise ValueError(_("it should be the name of one folder"))
     return text
 
 
 def _session_folder(text: str) -> str:
     if not re.fullmatch(r"[\w-]{1,64}", text):
-        raise ValueError("it should have 1 to 64 letters, digits, `_` and `-`")
+        raise ValueError(_("it should have 1 to 64 letters, digits, `_` and `-`"))
     if text in ("memory", "archive"):
-        raise ValueError(f"`{text}` is a folder of its own; give the session another name")
+        raise ValueError(_("`{text}` is a folder of its own; give the session another name", text))
     return text
 
 

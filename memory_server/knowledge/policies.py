@@ -16,7 +16,7 @@ from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived
 from memory_server.knowledge.note_pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import Held
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 MOST_AT_ONCE = 500
 """Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
@@ -53,8 +53,8 @@ def refuse_worker(caller: str | None, server: Role, patterns: Mapping[str, Role]
     """Refuse `what`, such as `deletes entries`, to a worker. Raises InvalidInput: the caller or the server is a
     worker."""
     if role_of(caller, server, patterns) == "worker":
-        name = shown(caller, 60) if caller and server != "worker" else "This server"
-        raise InvalidInput(f"{name} is a worker; an owner or admin {what}.")
+        name = shown(caller, 60) if caller and server != "worker" else _("This server")
+        raise InvalidInput("{name} is a worker; an owner or admin {what}.", name, what)
 
 
 def expired(held: Held, now_ms: int) -> list[tuple[Entry, Reason]]:
@@ -101,20 +101,26 @@ def taking_back(held: Held, seq: int, now_ms: int) -> tuple[Entry, ...]:
         later = held.changed_after(entry.id, seq) if entry.version != former.after_version else None
         if later is not None:
             raise InvalidInput(
-                f"What {change_id(seq)} changed was changed again after it, by {change_id(later)}; undo that first. "
-                "`memory-server knowledge history` lists all changes."
+                "What {change_id} changed was changed again after it, by {change_id2}; undo that first. "
+                "`memory-server knowledge history` lists all changes.",
+                change_id(seq),
+                change_id(later),
             )
         if former.before == {}:
-            raise InvalidInput(f"{change_id(seq)} is too long ago: what was there before it is not kept any more.")
+            raise InvalidInput(
+                "{change} is too long ago: what was there before it is not kept any more.", change_id(seq)
+            )
         before = former.before
         made.append(archived(entry, "undone", now_ms) if before is None else changed_by_json(entry, before))
     if not made:
         raise InvalidInput(
-            f"Nothing of {change_id(seq)} is left to undo; `memory-server knowledge history` lists more."
+            "Nothing of {change_id} is left to undo; `memory-server knowledge history` lists more.", change_id(seq)
         )
     if removed:
         raise InvalidInput(
-            f"{change_id(seq)} cannot be undone: of what it changed, {counted(len(removed), 'entry')} left the archive "
-            "for good after it. Nothing was changed; `memory-server backup list` shows what can be restored."
+            "{change_id} cannot be undone: of what it changed, {entries} left the archive for good after "
+            "it. Nothing was changed; `memory-server backup list` shows what can be restored.",
+            change_id(seq),
+            counted(len(removed), "entry"),
         )
     return tuple(made)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from memory_server.kernel.fusion import fused
 from memory_server.knowledge.entry import Hit, Share
+from sandbox.locale import _
 
 LEAST_SHARE = 0.3
 """Hits with a smaller share of the best score are left off: MemoryBank loses no answer by it, and 4 instead of 9 hits
@@ -24,7 +25,12 @@ def by_relevance(hits: Iterable[Hit], *, boosted: bool = False) -> list[Hit]:
     ranked = []
     for hit in hits:
         boost = min(MOST_BOOST, BOOST * math.log1p(hit.entry.uses)) if boosted else 0.0
-        why = f"{why_of(hit)}, relevance {hit.relevance:.2f}" + (f", used often +{boost:.2f}" if boost >= 0.005 else "")
+        why = _(
+            "{why}, relevance {relevance:.2f}{boost}",
+            why_of(hit),
+            hit.relevance,
+            _(", used often +{boost:.2f}", boost) if boost >= 0.005 else "",
+        )
         ranked.append(replace(hit, score=hit.relevance + boost, why=why))
     return sorted(ranked, key=lambda each: -each.score)
 
@@ -37,11 +43,11 @@ def why_of(hit: Hit) -> str:
         for word in joined(words):
             fields.setdefault(word, []).append(names[field])
     if not fields:
-        return "its text holds the query as it is"
+        return _("its text holds the query as it is")
     places: dict[str, list[str]] = {}
     for word, found_in in fields.items():
         places.setdefault(" and ".join(found_in), []).append(word)
-    return "; ".join(f"{', '.join(words)} in {where}" for where, words in places.items())
+    return "; ".join(_("{words} in {where}", ", ".join(words), where) for where, words in places.items())
 
 
 def joined(words: Sequence[str]) -> list[str]:
@@ -69,7 +75,7 @@ def by_ranks(worded: Sequence[Hit], near: Sequence[Hit]) -> list[Hit]:
     why: dict[int, list[str]] = {}
     for hits in (worded, near):
         for rank, hit in enumerate(hits, 1):
-            why.setdefault(hit.entry.id, []).append(f"{hit.why}, rank {rank}")
+            why.setdefault(hit.entry.id, []).append(_("{why}, rank {rank}", hit.why, rank))
     of_id = {hit.entry.id: hit for hit in (*near, *worded)}
     scores = fused([hit.entry.id for hit in worded], [hit.entry.id for hit in near])
     both = [replace(of_id[id], score=score * FIRST_IN_BOTH, why="; ".join(why[id])) for id, score in scores.items()]

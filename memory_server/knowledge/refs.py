@@ -20,6 +20,7 @@ from memory_server.knowledge.policies import expired, over_limit, to_archive, to
 from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.ranking import reference_parts, why_of
 from nlp.index_terms import Sought, sought_in
+from sandbox.locale import _
 
 ID_CHARS, LEAST_ID_CHARS = 16, 6
 """Hexadecimal digits of an id, and of a beginning that is enough where only one id has it."""
@@ -62,7 +63,9 @@ class Refs:
         private or recalled."""
         bounds = self.options.bounds(_known(namespace))
         if importance is not None and not 0 <= importance <= 1:
-            raise InvalidInput(f"The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.")
+            raise InvalidInput(
+                "The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.", importance
+            )
         self.refuse()
         kept = to_keep(without_surrogates(content))
         body, now_ms = kept[: bounds.content_chars], self.clock()
@@ -99,7 +102,7 @@ class Refs:
         namespaces = NAMESPACES if namespace is None else (_known(namespace),)
         if len(named := await self._named(query, namespaces)) == 1:
             ((name, entry),) = named
-            return Hits((Hit(entry, 1.0, {}, _scope(name), 1.0, "it has this id"),), 1)
+            return Hits((Hit(entry, 1.0, {}, _scope(name), 1.0, _("it has this id")),), 1)
         now_ms, wanted = self.clock(), tuple(map(without_surrogates, tags))
         sought = sought_in(query)
         sought = tuple(each for each in sought if len(each.word) > 1 or not each.word.isascii()) or sought
@@ -132,9 +135,9 @@ class Refs:
         """
         named = await self._named(ref.strip(), NAMESPACES)
         if len(named) > 1:
-            raise InvalidInput(f"Several ids begin with {ref.strip()}; write more digits of the id.")
+            raise InvalidInput("Several ids begin with {ref}; write more digits of the id.", ref.strip())
         if not named:
-            raise MemoryNotFound(f"There is no reference {shown(ref)}; memorySearch finds references by words.")
+            raise MemoryNotFound("There is no reference {ref}; memorySearch finds references by words.", shown(ref))
         return named[0]
 
     async def count(self, namespace: Namespace) -> int:
@@ -213,7 +216,7 @@ def _matched(share: Share, sought: Sequence[Sought]) -> dict[str, tuple[str, ...
 
 def _known(namespace: Namespace) -> Namespace:
     if namespace not in NAMESPACES:
-        raise InvalidInput(f"`{namespace}` is not a namespace; use short-term or long-term.")
+        raise InvalidInput("`{namespace}` is not a namespace; use short-term or long-term.", namespace)
     return namespace
 
 

@@ -122,10 +122,10 @@ class Knowledge:
                 return scope, entries[0]
         if len(matching) > 1:
             raise InvalidInput(
-                f"Several entries have the name {name}; write more of the id, or use the tools of a layer."
+                "Several entries have the name {name}; write more of the id, or use the tools of a layer.", name
             )
         if not matching:
-            raise MemoryNotFound(f"There is no entry {name}; `memory-server knowledge list` shows all entries.")
+            raise MemoryNotFound("There is no entry {name}; `memory-server knowledge list` shows all entries.", name)
         return matching[0]
 
     async def overview(self) -> dict[str, Figures]:

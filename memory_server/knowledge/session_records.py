@@ -113,7 +113,7 @@ def own(held: Held, caller: Caller, memory_id: int) -> Entry:
     ids = narrowed(caller).items()
     if entry is None or entry.archived_ms is not None or any(getattr(entry, name) != value for name, value in ids):
         raise MemoryNotFound(
-            f"Memory {memory_id} is not in this session; memory_search and memory_get_all show those that are."
+            "Memory {memory} is not in this session; memory_search and memory_get_all show those that are.", memory_id
         )
     return entry
 

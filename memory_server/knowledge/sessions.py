@@ -61,14 +61,14 @@ from memory_server.knowledge.session_records import (
     told,
     where_of,
 )
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 T = TypeVar("T")
 MOST_TRIES = 3
 """How often a memory is merged anew that somebody else changed meanwhile."""
 MEASURED = 10_000
 """The newest operations, of which statistics are made."""
-NO_MODEL = "no model is configured; set llm.providers"
+NO_MODEL = _("no model is configured; set llm.providers")
 VECTOR_SECONDS = 2.0
 """How long a call waits for vectors."""
 
@@ -193,7 +193,9 @@ class Sessions:
     ) -> Outcome:
         """Store the facts that a model finds. Raises ModelsFailed: none answered; nothing was stored."""
         if (length := sum(len(text) for text, _ in texts)) > MOST_ASKED_CHARS:
-            raise ModelsFailed(f"{length:,} characters are too many for a model, which gets {MOST_ASKED_CHARS:,}")
+            raise ModelsFailed(
+                "{length:,} characters are too many for a model, which gets {asked:,}", length, MOST_ASKED_CHARS
+            )
         usable(replace(base, body="."))  # so that metadata which cannot be stored are refused before a model is asked
         where, words = where_of(caller), "\n".join(text for text, _ in texts)
         vector = b""
@@ -222,7 +224,7 @@ class Sessions:
         entries, change = await self._commit(caller, doing, "add", by, decide)
         stored = iter(entries)
         done = tuple((event, entry if event == "NONE" else next(stored)) for event, entry in what)
-        return Outcome(done, "inference", None if facts else "the model found nothing to keep", change)
+        return Outcome(done, "inference", None if facts else _("the model found nothing to keep"), change)
 
     async def _ask(
         self,
@@ -301,7 +303,7 @@ class Sessions:
             hits, total, missing = await self.store.look(scope_of(caller), read)
             if missing:
                 what = counted(missing, "memory")
-                reason = f"no vector yet for {what}; `memory-server knowledge cleanup` makes them"
+                reason = _("no vector yet for {what}; `memory-server knowledge cleanup` makes them", what)
             doing.ids = [each.entry.id for each in hits]
             doing.detail |= {"search_type": search_type}
             return SessionHits(tuple(hits), total, search_type, reason, doing.took_ms)
@@ -358,7 +360,7 @@ class Sessions:
                 entries, change = await self._commit(caller, doing, "update", by, decide)
                 if entries:
                     return Outcome((("UPDATE", entries[0]),), used, reason, change)
-            raise InvalidInput(f"Memory {memory_id} was changed meanwhile; read it again.")
+            raise InvalidInput("Memory {memory} was changed meanwhile; read it again.", memory_id)
 
     async def _merged(self, doing: _Doing, memory: str, data: str) -> str:
         """What a model makes of both. Raises ModelsFailed: none answered."""
@@ -367,7 +369,7 @@ class Sessions:
         try:
             return await self._ask(doing, "merge", system, asked_, TEXT_SCHEMA, merged_of)
         except ModelsFailed as failure:
-            raise ModelsFailed(f"Nothing was changed: {failure}; try again, or give mode: direct.") from failure
+            raise ModelsFailed("Nothing was changed: {reason}; try again, or give mode: direct.", failure) from failure
 
     async def delete(self, caller: Caller, memory_id: int, *, by: str = "api") -> Outcome:
         """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
@@ -392,7 +394,9 @@ class Sessions:
             where = where_of(caller)
             if not confirm:
                 count = await self.store.look(scope_of(caller), lambda held: held.count(where))
-                raise InvalidInput(f"This would delete {counted(count, 'memory')}; to delete them, give confirm: true.")
+                raise InvalidInput(
+                    "This would delete {memories}; to delete them, give confirm: true.", counted(count, "memory")
+                )
             gone: list[int] = []
 
             def decide(held: Held) -> list[Change]:

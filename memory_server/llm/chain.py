@@ -20,6 +20,7 @@ from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.text import shown
 from memory_server.knowledge.ports import Asked, ModelCall, ModelLedger
 from memory_server.llm.wire import Provider, Replied, Sent, embedding_reply, embedding_request, reply, request
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -74,10 +75,10 @@ class Line:
         """
         name = self.provider.name
         if self.rests_until > time.monotonic():
-            raise Refused(f"{name} is passed over after failures")
+            raise Refused(_("{name} is passed over after failures", name))
         now_ms, most = self.clock(), self.tokens_per_day
         if most and await self.ledger.tokens(now_ms - DAY_MS, now_ms) >= most:
-            raise Refused(f"the {self.tokens_per_day:,} tokens of llm.tokens_per_day are used up")
+            raise Refused(_("the {tokens_per_day:,} tokens of llm.tokens_per_day are used up", self.tokens_per_day))
         try:
             asked = await self._try(purpose, seconds, forms, read, use, most_bytes)
         except Refused as refusal:
@@ -85,7 +86,7 @@ class Line:
                 self.failures += 1
                 tired = REST_SECONDS if self.failures >= FAILURES else 0.0
                 self.rests_until = max(self.rests_until, time.monotonic() + max(tired, refusal.rest))
-            raise Refused(f"{name}: {refusal}", refusal.status) from refusal
+            raise Refused(_("{about}: {what}", name, refusal), refusal.status) from refusal
         self.failures = 0
         return asked
 
@@ -101,7 +102,7 @@ class Line:
         provider = self.provider
         key = self.environment.get(provider.key_env, "") if provider.key_env else ""
         if provider.key_env and not key:
-            raise Refused(f"the variable {provider.key_env} is not set")
+            raise Refused(_("the variable {key_env} is not set", provider.key_env))
         began, tokens, outcome = time.perf_counter(), (0, 0), "cancelled"
         try:
             async with asyncio.timeout(seconds):
@@ -121,9 +122,9 @@ class Line:
             raise
         except TimeoutError as error:
             outcome = "timeout"
-            raise Refused(f"it took more than {seconds:g} seconds") from error
+            raise Refused(_("it took more than {seconds:g} seconds", seconds)) from error
         except ValueError as error:
-            outcome = "unusable answer"
+            outcome = _("unusable answer")
             raise Refused(shown(str(error), 100)) from error
         finally:
             took_ms = (time.perf_counter() - began) * 1000
@@ -167,7 +168,9 @@ class Chain:
                     except Refused as refusal:
                         reasons.append(str(refusal))
         except TimeoutError:
-            reasons.append(f"no answer came within the {self.total_seconds:g} seconds of llm.total_seconds")
+            reasons.append(
+                _("no answer came within the {total_seconds:g} seconds of llm.total_seconds", self.total_seconds)
+            )
         raise ModelsFailed("; ".join(dict.fromkeys(reasons)))
 
 
@@ -210,16 +213,16 @@ async def _post(sent: Sent, most_bytes: int) -> bytes:
         ):
             if answer.status_code != 200:
                 rest = _seconds(answer.headers.get("retry-after", "")) if answer.status_code in (429, 503) else 0.0
-                raise Refused(f"status {answer.status_code}", answer.status_code, rest)
+                raise Refused(_("status {returncode}", answer.status_code), answer.status_code, rest)
             content = bytearray()
             async for part in answer.aiter_bytes():
                 content += part
                 if len(content) > most_bytes:
-                    raise Refused(f"its answer is longer than {most_bytes:,} bytes")
+                    raise Refused(_("its answer is longer than {bytes:,} bytes", most_bytes))
             return bytes(content)
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         # Without the text of the error, which may hold a header, and so a key.
-        raise Refused(f"it cannot be reached ({type(error).__name__})") from None
+        raise Refused(_("it cannot be reached ({name})", type(error).__name__)) from None
 
 
 @cache

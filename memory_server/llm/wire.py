@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from sandbox.locale import _
+
 T = TypeVar("T")
 Kind = Literal["openai", "anthropic"]
 BASES: Mapping[Kind, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
@@ -90,11 +92,11 @@ def reply(provider: Provider, sent: Sent, content: bytes) -> Replied[dict[str, A
             (choice, *_) = body["choices"]
             value, end = first_object(choice["message"]["content"]), choice.get("finish_reason")
     except (AttributeError, LookupError, TypeError, RecursionError, ValueError) as error:
-        raise ValueError("its answer is not in the form of its kind") from error
+        raise ValueError(_("its answer is not in the form of its kind")) from error
     if not isinstance(value, dict):
-        raise ValueError("its answer does not hold an object")
+        raise ValueError(_("its answer does not hold an object"))
     if end in ("length", "max_tokens"):
-        raise ValueError("its answer was cut off")
+        raise ValueError(_("its answer was cut off"))
     asked = json.dumps(sent.body, ensure_ascii=False).encode()
     guessed = len(asked) // BYTES_PER_TOKEN, len(content) // BYTES_PER_TOKEN
     counts = [given if type(given) is int and given >= 0 else guess for given, guess in zip(used, guessed, strict=True)]
@@ -124,9 +126,9 @@ def embedding_reply(sent: Sent, content: bytes) -> Replied[list[bytes]]:
         vectors = [rows[number] for number in range(len(sent.body["input"]))]
         used = (body.get("usage") or {}).get("prompt_tokens")
     except (AttributeError, LookupError, TypeError, RecursionError, OverflowError, ValueError) as error:
-        raise ValueError("its answer does not hold a vector for each text") from error
+        raise ValueError(_("its answer does not hold a vector for each text")) from error
     if len(set(map(len, vectors))) != 1:
-        raise ValueError("its answer holds vectors of several lengths")
+        raise ValueError(_("its answer holds vectors of several lengths"))
     guess = sum(len(text.encode()) for text in sent.body["input"]) // BYTES_PER_TOKEN
     return Replied(vectors, used if type(used) is int and used >= 0 else guess, 0)
 

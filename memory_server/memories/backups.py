@@ -15,6 +15,7 @@ from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, Restored
+from sandbox.locale import _
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Backups:
         engines = [engine for engine in self._engines if only is None or engine.keeps == "conversations"]
         places = [place for engine in engines for place in await _places(engine)]
         if wanted not in places if wanted is not None else not places:
-            where = "" if only is None else f" in the conversation {only}"
-            raise InvalidInput(f"There is nothing to back up: nothing is stored{where} yet.")
+            where = "" if only is None else _(" in the conversation {only}", only)
+            raise InvalidInput("There is nothing to back up: nothing is stored{where} yet.", where)
         writer = await asyncio.to_thread(self._shelf.begin, chosen, now_ms)
         try:
             copied = [await engine.copy_to(writer, wanted, advance) for engine in engines]

@@ -89,7 +89,7 @@ async def recollect(
         trouble = unreadable(unread)
     elif trouble is None and late:
         count = counted(late, "trigger")
-        trouble = f"{count} did not run, because the time was over; search_long_term_memories names those."
+        trouble = _("{number} did not run, because the time was over; search_long_term_memories names those.", count)
     return Recollection(found, activation, trouble)
 
 

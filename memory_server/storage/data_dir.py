@@ -31,6 +31,7 @@ from memory_server.kernel.text import Finding
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.token_file import named
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.knowledge.ports import EntryFolder, EntryStore
@@ -54,7 +55,9 @@ def open_home(
     if parts.scheme == "file":
         url = url2pathname(parts.path)
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
-        raise InvalidInput(f"Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:///.")
+        raise InvalidInput(
+            "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:///.", url
+        )
     return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
 
 
@@ -226,7 +229,7 @@ class PauseNote:
             folders.make_folder(self._path.parent)
             folders.replace_file(self._path, codec.dumps({"until": until}) + b"\n")
         except OSError as error:
-            raise self._unwritable(error, "the pause was not begun") from error
+            raise self._unwritable(error, _("the pause was not begun")) from error
 
     def remove(self) -> None:
         """End the pause. Raises StorageUnwritable if it goes on."""
@@ -236,10 +239,12 @@ class PauseNote:
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:
-            raise self._unwritable(error, "the pause goes on") from error
+            raise self._unwritable(error, _("the pause goes on")) from error
 
     def _unwritable(self, error: OSError, so: str) -> StorageUnwritable:
-        return StorageUnwritable(f"{self._path} cannot be written: {error.strerror}; {so}.", self._path)
+        return StorageUnwritable(
+            _("{path} cannot be written: {reason}; {so}.", self._path, error.strerror, so), self._path
+        )
 
 
 class FolderLedger:

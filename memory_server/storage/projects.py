@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from memory_server.kernel.files import FileRefused
+from sandbox.locale import _
 
 _LINKS = (getattr(stat, "IO_REPARSE_TAG_SYMLINK", -1), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1))
 """Windows: what leads elsewhere. Other tags are of files that are in a cloud."""
@@ -74,9 +75,9 @@ def refuse_foreign(project: Path, path: Path) -> None:
 def foreign(facts: os.stat_result, owners: Collection[int] | None) -> str | None:
     """Why what has these facts, as `lstat` gives them, is not used; it follows its name."""
     if is_link(facts):
-        return "is a link, which may come from others and lead anywhere"
+        return _("is a link, which may come from others and lead anywhere")
     if owners is not None and facts.st_uid not in owners:
-        return "belongs to another user"
+        return _("belongs to another user")
     return None
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
@@ -101,11 +102,13 @@ class TokenFile:
         if self.path.exists():
             file = self.path.stat()
             if file.st_mode & _WRITABLE:
-                return f"Others may write {self.path}; run `chmod 600` on it."
+                return _("Others may write {path}; run `chmod 600` on it.", self.path)
             if not {file.st_uid, self.path.lstat().st_uid} <= own:
-                return f"{self.path} belongs to another user; run `chown` on it, or choose another file."
+                return _("{path} belongs to another user; run `chown` on it, or choose another file.", self.path)
         if folder.st_uid not in own or (folder.st_mode & _WRITABLE and not folder.st_mode & stat.S_ISVTX):
-            return f"Others may replace {self.path}; run `chmod go-w` on its folder, which must be yours or root's."
+            return _(
+                "Others may replace {path}; run `chmod go-w` on its folder, which must be yours or root's.", self.path
+            )
         return None
 
     def _lines(self) -> list[tuple[bytes, Token | None]]:
@@ -114,7 +117,9 @@ class TokenFile:
             self._refuse_of_others()
             lines = folders.read_file(self.path).splitlines(keepends=True)
         except OSError as error:
-            raise InvalidInput(f"The tokens in {self.path} cannot be read: {error.strerror or error}.") from error
+            raise InvalidInput(
+                "The tokens in {path} cannot be read: {reason}.", self.path, error.strerror or error
+            ) from error
         found: list[tuple[bytes, Token | None]] = []
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -133,7 +138,9 @@ class TokenFile:
         replace the file."""
         name = named(name, "name")
         if days is not None and not 0 < days <= MOST_DAYS:  # NaN is not between them either
-            raise InvalidInput(f"A token cannot last {days:g} days; give more than 0 and at most {MOST_DAYS:,}.")
+            raise InvalidInput(
+                "A token cannot last {days:g} days; give more than 0 and at most {days2:,}.", days, MOST_DAYS
+            )
         now = datetime.now(UTC).replace(microsecond=0)
         expires = None if days is None else (now + timedelta(days=days)).isoformat()
         token = PREFIX + secrets.token_urlsafe(32)
@@ -142,7 +149,7 @@ class TokenFile:
         with self._alone():
             self._refuse_of_others()
             if any(token.name == name for token in (self.tokens() if self.path.exists() else ())):
-                raise InvalidInput(f"There is a token `{name}`; remove it first, or give another name.")
+                raise InvalidInput("There is a token `{name}`; remove it first, or give another name.", name)
             folders.append_durably(self.path, json.dumps(asdict(made), ensure_ascii=False).encode() + b"\n")
         return token
 
@@ -153,7 +160,7 @@ class TokenFile:
             lines = self._lines()
             gone = [token is not None and token.name == name for _, token in lines]
             if not any(gone):
-                raise InvalidInput(f"There is no token `{name}`; `memory-server tokens list` shows them.")
+                raise InvalidInput("There is no token `{name}`; `memory-server tokens list` shows them.", name)
             try:
                 folders.replace_file(
                     self.path, b"".join(line for (line, _), out in zip(lines, gone, strict=True) if not out)
@@ -173,7 +180,7 @@ class TokenFile:
             folders.make_folder(self.path.parent)
             while (lock := folders.try_lock(self.path.with_name(f"{self.path.name}.lock"))) is None:
                 if time.monotonic() > deadline:
-                    said = f"Another process holds {self.path} for too long; nothing was changed, try again."
+                    said = _("Another process holds {place} for too long; nothing was changed, try again.", self.path)
                     raise LockTimeout(said, self.path)
                 time.sleep(_PAUSE_SECONDS)
             try:

@@ -25,6 +25,7 @@ from memory_server.tools import (
     turn,
 )
 from memory_server.tools.base.tool import Tool
+from sandbox.locale import _
 
 
 def _tools_of(module: ModuleType) -> tuple[Tool, ...]:
@@ -83,8 +84,8 @@ def offered(
     }
     if not found:
         raise InvalidInput(
-            "No tool is left to offer; name some with the settings `toolsets` "
-            f"({', '.join([DEFAULT_TOOLSETS, *TOOLSETS, ALL])}) and `tools`, or exclude fewer."
+            "No tool is left to offer; name some with the settings `toolsets` ({value}) and `tools`, or exclude fewer.",
+            ", ".join([DEFAULT_TOOLSETS, *TOOLSETS, ALL]),
         )
     _refuse_twins(found)
     return found
@@ -98,8 +99,11 @@ def _refuse_twins(names: Iterable[str]) -> None:
         other = known.setdefault(name.replace("_", "").casefold(), name)
         if other != name:
             raise InvalidInput(
-                f"`{other}` and `{name}` differ only in spelling; offer `{home[other]}` and `{home[name]}` from two "
-                "server entries."
+                "`{other}` and `{name}` differ only in spelling; offer `{home}` and `{home2}` from two server entries.",
+                other,
+                name,
+                home[other],
+                home[name],
             )
 
 
@@ -110,8 +114,8 @@ def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
     for name in found:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}."
-            raise InvalidInput(f"There is no {what} `{name}`; {hint}")
+            hint = _("did you mean `{near}`?", close[0]) if close else _("there are {known}.", ", ".join(known))
+            raise InvalidInput("There is no {what} `{name}`; {hint}", what, name, hint)
     return found
 
 

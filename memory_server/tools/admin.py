@@ -11,7 +11,7 @@ from memory_server.kernel.text import Grade
 from memory_server.memories.context import Context
 from memory_server.tools.base.result import From, Result, hundredths
 from memory_server.tools.base.tool import tool
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 
 def _quantile(share: float) -> From:
@@ -37,14 +37,23 @@ class MetricsResult(Result):
     )
 
     def __str__(self) -> str:
-        lines = [f"Up for {self.uptimeSeconds:g} s."]
+        lines = [_("Up for {uptime_seconds:g} s.", self.uptimeSeconds)]
         lines += [
-            f"{tool.name}: {counted(tool.calls, 'call')}, {counted(tool.errors, 'error')}, "
-            f"p50 {tool.p50Ms:g} ms, p95 {tool.p95Ms:g} ms, p99 {tool.p99Ms:g} ms"
+            _(
+                "{name}: {calls}, {errors}, p50 {p50ms:g} ms, p95 {p95ms:g} ms, p99 {p99ms:g} ms",
+                tool.name,
+                counted(tool.calls, "call"),
+                counted(tool.errors, "error"),
+                tool.p50Ms,
+                tool.p95Ms,
+                tool.p99Ms,
+            )
             for tool in self.tools
         ]
         for family, figures in self.counters.items():
-            lines.append(f"{family}: " + ", ".join(f"{name} {number}" for name, number in figures.items()))
+            lines.append(
+                _("{about}: {what}", family, ", ".join(f"{name} {number}" for name, number in figures.items()))
+            )
         return "\n".join(lines)
 
 
@@ -75,7 +84,7 @@ class HealthResult(Result):
     checks: list[Check] = Field(description="What was looked at")
 
     def __str__(self) -> str:
-        said = "Healthy." if self.healthy else "Not healthy."
+        said = "Healthy." if self.healthy else _("Not healthy.")
         return "\n".join([said, *(f"{check.grade:<8}{check.about}: {check.what}" for check in self.checks)])
 
 

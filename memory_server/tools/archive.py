@@ -19,17 +19,17 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
 REASONS = {
-    "too_old": "older than the limit",
+    "too_old": _("older than the limit"),
     "faded": "faded",
     "deleted": "deleted",
-    "undone": "the change that stored it was undone",
-    "hand": "taken out of the JSON file",
-    "restored_over": "not in the backup that was restored",
+    "undone": _("the change that stored it was undone"),
+    "hand": _("taken out of the JSON file"),
+    "restored_over": _("not in the backup that was restored"),
 }
 
 
@@ -54,7 +54,7 @@ class Gone(Result):
 
 def kept_text(always_kept: int) -> str:
     """Why the clean-up leaves most conversations alone."""
-    return f"A conversation of up to {always_kept:,} memories keeps everything."
+    return _("A conversation of up to {always_kept:,} memories keeps everything.", always_kept)
 
 
 class PreviewResult(Result):
@@ -67,11 +67,25 @@ class PreviewResult(Result):
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
     def __str__(self) -> str:
-        lines = [f"- {one_line(gone.id)} ({REASONS[gone.reason]}): {one_line(gone.text)}" for gone in self.wouldForget]
-        later = f"; {self.dueLater} more in later runs" if self.dueLater else ""
+        lines = [
+            _("- {id} ({reasons}): {text}", one_line(gone.id), REASONS[gone.reason], one_line(gone.text))
+            for gone in self.wouldForget
+        ]
+        later = _("; {due_later} more in later runs", self.dueLater) if self.dueLater else ""
         count = counted(self.wouldForgetCount, "memory")
         why = f" {kept_text(self.keepAtLeast)}" if 0 < self.remainingCount <= self.keepAtLeast else ""
-        return "\n".join([f"Would forget {count}{later}; remaining: {self.remainingCount}.{why}", *lines])
+        return "\n".join(
+            [
+                _(
+                    "Would forget {number}{later}; remaining: {remaining_count}.{why}",
+                    count,
+                    later,
+                    self.remainingCount,
+                    why,
+                ),
+                *lines,
+            ]
+        )
 
 
 @tool(
@@ -93,7 +107,12 @@ class PinResult(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        return f"{self.id} is {'pinned' if self.pinned else 'not pinned'}.{undo_hint(self.changeId)}"
+        return _(
+            "{id} is {pinned}.{undo_hint}",
+            self.id,
+            "pinned" if self.pinned else _("not pinned"),
+            undo_hint(self.changeId),
+        )
 
 
 @tool(
@@ -131,14 +150,26 @@ class RestoreResult(Result):
 
     def __str__(self) -> str:
         lines = [
-            f"- {one_line(back.id)} ({REASONS[back.reason]}, {when(back.removedAt)}): {one_line(back.text)}"
+            _(
+                "- {id} ({reasons}, {when}): {text}",
+                one_line(back.id),
+                REASONS[back.reason],
+                when(back.removedAt),
+                one_line(back.text),
+            )
             for back in self.restored
         ]
-        lines += [f"- {one_line(back.id)} stays in the archive: that id or name is in use" for back in self.inTheWay]
+        lines += [
+            _("- {id} stays in the archive: that id or name is in use", one_line(back.id)) for back in self.inTheWay
+        ]
         faded = any(back.reason in ("too_old", "faded") for back in self.restored)
-        hint = " The clean-up will forget them again unless you pin them." if faded else ""
+        hint = _(" The clean-up will forget them again unless you pin them.") if faded else ""
         count, undo = counted(self.restoredCount, "memory"), undo_hint(self.changeId)
-        done = f"Would bring back {count}.{hint}{undo}" if self.dryRun else f"Brought back {count}.{hint}{undo}"
+        done = (
+            _("Would bring back {number}.{hint}{undo}", count, hint, undo)
+            if self.dryRun
+            else _("Brought back {number}.{hint}{undo}", count, hint, undo)
+        )
         return "\n".join([done, *lines])
 
 
@@ -199,7 +230,9 @@ class UndoResult(Result):
     changeId: Annotated[str, From("id", words="Names the undoing, which can be undone too")]
 
     def __str__(self) -> str:
-        return "\n".join([f"Undid {self.undone}; change {self.changeId}.", *(f"- {step}" for step in self.changes)])
+        return "\n".join(
+            [_("Undid {change}; change {id}.", self.undone, self.changeId), *(f"- {step}" for step in self.changes)]
+        )
 
 
 @tool(title="Undo", description="Take back one change by the changeId that a tool returned; what happened since stays.")
@@ -227,11 +260,11 @@ class HistoryResult(Result):
 
     def __str__(self) -> str:
         if not self.changes:
-            return "Nothing was changed in this conversation, or only so long ago that the history is not kept."
+            return _("Nothing was changed in this conversation, or only so long ago that the history is not kept.")
         lines = [
             f"{made.changeId} {when(made.at)} {made.by}: {'; '.join(map(str, made.steps))}" for made in self.changes
         ]
-        return "\n".join([*lines, *([f"More before {self.next}."] if self.next else [])])
+        return "\n".join([*lines, *([_("More before {next}.", self.next)] if self.next else [])])
 
 
 @tool(

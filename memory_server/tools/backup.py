@@ -11,7 +11,7 @@ from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, From("size_bytes"), Field(description="Size of its file in bytes")]
@@ -29,11 +29,16 @@ class BackUpResult(Result):
     leftOut: list[str] = Field(description="A sentence for each conversation that could not be read")
 
     def __str__(self) -> str:
-        made = (
-            f"Backup {self.name}: {counted(self.conversations, 'conversation')} with {self.shortTerm} short-term and "
-            f"{self.longTerm} long-term memories, {self.bytes:,} bytes."
+        made = _(
+            "Backup {name}: {conversations} with {short_term} short-term and {long_term} long-term "
+            "memories, {bytes:,} bytes.",
+            self.name,
+            counted(self.conversations, "conversation"),
+            self.shortTerm,
+            self.longTerm,
+            self.bytes,
         )
-        return "\n".join([made, *(f"Left out: {reason}" for reason in self.leftOut)])
+        return "\n".join([made, *(_("Left out: {reason}", reason) for reason in self.leftOut)])
 
 
 @tool(
@@ -74,14 +79,23 @@ class RestoreResult(Result):
     entries: int | None = Field(None, description="Notes and other entries of knowledge that came, or would")
 
     def __str__(self) -> str:
-        lines = ["Nothing was changed; a restore would:" if self.dryRun else "Restored:"]
+        lines = [_("Nothing was changed; a restore would:") if self.dryRun else "Restored:"]
         for row in self.conversations:
             lines.append(
-                f"{row.conversation_id}: {row.added} added, {row.replaced} replaced, {row.removed} removed, "
-                f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept.{undo_hint(row.changeId)}"
+                _(
+                    "{conversation}: {added} added, {replaced} replaced, {removed} removed, {unchanged} "
+                    "unchanged, {kept_newer} newer here and kept.{undo_hint}",
+                    row.conversation_id,
+                    row.added,
+                    row.replaced,
+                    row.removed,
+                    row.unchanged,
+                    row.keptNewer,
+                    undo_hint(row.changeId),
+                )
             )
-            lines += [f"Left out: {reason}." for reason in row.leftOut or ()]
-        lines += [] if self.entries is None else [f"knowledge: {self.entries:,} entries."]
+            lines += [_("Left out: {reason}.", reason) for reason in row.leftOut or ()]
+        lines += [] if self.entries is None else [_("knowledge: {entries:,} entries.", self.entries)]
         return "\n".join(lines)
 
 
@@ -126,12 +140,18 @@ class ListResult(Result):
 
     def __str__(self) -> str:
         if not self.backups:
-            return "There is no backup yet."
+            return _("There is no backup yet.")
         return "\n".join(
-            f"{row.name}: {row.problem}"
+            _("{about}: {what}", row.name, row.problem)
             if row.problem
-            else f"{row.name}: {row.createdAt}, {counted(row.conversations, 'conversation')}, "
-            f"{counted(row.shortTerm + row.longTerm, 'memory')}, {row.bytes:,} bytes"
+            else _(
+                "{name}: {created_at}, {conversations}, {memories}, {bytes:,} bytes",
+                row.name,
+                row.createdAt,
+                counted(row.conversations, "conversation"),
+                counted(row.shortTerm + row.longTerm, "memory"),
+                row.bytes,
+            )
             for row in self.backups
         )
 
@@ -145,7 +165,7 @@ class DeleteBackupResult(Result):
     remainingBackups: int = Field(description="How many backups there are still")
 
     def __str__(self) -> str:
-        return f"Deleted; {counted(self.remainingBackups, 'backup')} remaining."
+        return _("Deleted; {backups} remaining.", counted(self.remainingBackups, "backup"))
 
 
 @tool(title="Delete a backup", description="Delete one backup for good.", destructive=True)

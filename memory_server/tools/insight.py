@@ -25,7 +25,7 @@ from memory_server.tools.base.result import From, Result, hundredths, shell_comm
 from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
 from memory_server.tools.base.tool import tool
 from memory_server.tools.short_term import SHOWN_KEYWORDS
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 MAX_TEXT_CHARS = 2_000
 Kind = Literal["short_term", "long_term", "both"]
@@ -104,15 +104,29 @@ class ExplainResult(Result):
     def __str__(self) -> str:
         shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
         words = ", ".join(shared)
-        needed = "" if self.threshold is None else f"; needed: {self.threshold:.2f}"
-        span = f" + time {self.span:.2f}" if self.span else ""
-        cue = f" + asked {self.cue:.2f}" if self.cue else ""
-        told = (
-            f"{self.id} in {self.conversation_id}, {self.age} old: {one_line(self.text)}\n{self.reason}\n"
-            f"Relevance {self.relevance:.2f} = match {self.match:.2f} + around {self.around:.2f}{span}{cue} - decay "
-            f"{self.decay:.2f} + score {self.score:g}{needed}. Shared words: {words or 'none'}."
+        needed = "" if self.threshold is None else _("; needed: {threshold:.2f}", self.threshold)
+        span = _(" + time {span:.2f}", self.span) if self.span else ""
+        cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
+        told = _(
+            "{id} in {conversation}, {age} old: {text}\n"
+            "{reason}\n"
+            "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} + score {score:g}{needed}. Shared words: {words}.",
+            self.id,
+            self.conversation_id,
+            self.age,
+            one_line(self.text),
+            self.reason,
+            self.relevance,
+            self.match,
+            self.around,
+            span,
+            cue,
+            self.decay,
+            self.score,
+            needed,
+            words or "none",
         )
-        return f"{told} By {self.meaning}." if self.meaning else told
+        return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told
 
 
 @tool(
@@ -142,10 +156,12 @@ async def explain_recall(
     )
     verdict, reasons = _reasons(told, conversation.id, context.services.zone)
     if told.alike:
-        others = (
-            f"{counted(told.alike, 'other memory')} {'shares' if told.alike == 1 else 'share'} words with that text"
+        others = _(
+            "{memories} {alike} words with that text",
+            counted(told.alike, "other memory"),
+            "shares" if told.alike == 1 else "share",
         )
-        reasons.append(f"{others}; search_memories lists them with their ids.")
+        reasons.append(_("{others}; search_memories lists them with their ids.", others))
     explained = told.explanation
     draw = explained.draw if explained else None
     apart_ms = explained.verdict.apart_ms if explained else None
@@ -172,9 +188,11 @@ def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, l
     sentences = [verdict.sentence, *([draw.sentence] if draw else [])]
     if told.searched:
         return verdict.kind, sentences
-    elsewhere = (
-        f"It is not in the conversation {own} but in {told.conversation_id}, where this search does not look; "
-        f"give scope `all`, or conversation_id `{told.conversation_id}`. A search of all conversations would say:"
+    elsewhere = _(
+        "It is not in the conversation {own} but in {conversation}, where this search does not look; give "
+        "scope `all`, or conversation_id `{conversation}`. A search of all conversations would say:",
+        own,
+        told.conversation_id,
     )
     return "elsewhere", [elsewhere, *sentences]
 
@@ -182,10 +200,15 @@ def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, l
 def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
     gone = told.archived
     assert gone is not None
-    return (
-        f"It was removed on {local(gone.at_ms, zone):%Y-%m-%d %H:%M} by {gone.by} ({REASONS[gone.reason]}), so no "
-        f"search finds it; its relevance would be {told.receipt.relevance:.1f}. restore_memories_from_archive with "
-        f"its id brings it back, or in a shell `memory-server undo --memory {told.memory.id}`."
+    return _(
+        "It was removed on {local:%Y-%m-%d %H:%M} by {by} ({reasons}), so no search finds it; its "
+        "relevance would be {relevance:.1f}. restore_memories_from_archive with its id brings it back, or "
+        "in a shell `memory-server undo --memory {id}`.",
+        local(gone.at_ms, zone),
+        gone.by,
+        REASONS[gone.reason],
+        told.receipt.relevance,
+        told.memory.id,
     )
 
 
@@ -222,19 +245,38 @@ class FilterResult(Result):
     def __str__(self) -> str:
         lines = []
         for hit in self.results:
-            score = "" if hit.score is None else f", score {hit.score:g}"
+            score = "" if hit.score is None else _(", score {score:g}", hit.score)
             matched = f": {', '.join(hit.matched)}" if hit.matched else ""
             gone = f", {REASONS[hit.removed.reason]} {when(hit.removed.removedAt)[:10]}" if hit.removed else ""
             what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
             lines.append(
-                f"{when(hit.timestamp)} {hit.id or 'long-term'} in {hit.conversation_id} "
-                f"(relevance {hit.relevance:.1f}{score}{matched}){gone}\n  {one_line(beginning(what or ''))}"
+                _(
+                    "{when} {id} in {conversation} (relevance {relevance:.1f}{score}{matched}){gone}\n  {what}",
+                    when(hit.timestamp),
+                    hit.id or "long-term",
+                    hit.conversation_id,
+                    hit.relevance,
+                    score,
+                    matched,
+                    gone,
+                    one_line(beginning(what or "")),
+                )
             )
         if back := next((hit for hit in self.results if hit.removed), None):
             command = shell_command(back.conversation_id, "undo", "--memory", back.id or back.name or "")
-            lines.append(f"restore_memories_from_archive brings one back, or in a shell `{command}`.")
-        more = f" More from offset {self.next}." if self.next is not None else ""
-        return "\n".join([*lines, f"{counted(self.total_found, 'memory')} found, {len(self.results)} shown.{more}"])
+            lines.append(_("restore_memories_from_archive brings one back, or in a shell `{command}`.", command))
+        more = _(" More from offset {next}.", self.next) if self.next is not None else ""
+        return "\n".join(
+            [
+                *lines,
+                _(
+                    "{memories} found, {results} shown.{more}",
+                    counted(self.total_found, "memory"),
+                    len(self.results),
+                    more,
+                ),
+            ]
+        )
 
 
 @tool(
@@ -327,19 +369,26 @@ class Pattern(Result):
 
     def __str__(self) -> str:
         if not self.total:
-            return "no memories."
+            return _("no memories.")
         lines = [f"{counted(self.total, 'memory')}; {_counts(self.time_distribution)}."]
         if self.average_score is not None and self.score_distribution is not None:
             lines.append(
-                f"Scores: mean {self.average_score:g}; {_counts(self.score_distribution)}; "
-                f"never recalled {self.never_recalled}, pinned {self.pinned}."
+                _(
+                    "Scores: mean {average_score:g}; {counts}; never recalled {never_recalled}, pinned {pinned}.",
+                    self.average_score,
+                    _counts(self.score_distribution),
+                    self.never_recalled,
+                    self.pinned,
+                )
             )
-        lines.append("Words: " + (", ".join(f"{w.word} ({w.memories})" for w in self.top_keywords) or "none") + ".")
+        lines.append(
+            _("Words: {top_keywords}.", ", ".join(f"{w.word} ({w.memories})" for w in self.top_keywords) or "none")
+        )
         if self.tags:
-            lines.append(f"Tags: {_counts(self.tags)}.")
+            lines.append(_("Tags: {counts}.", _counts(self.tags)))
         busiest = sorted(range(24), key=lambda hour: (-self.hour_distribution[hour], hour))[:3]
         hours = ", ".join(f"{hour:02}:00 ({count})" for hour in busiest if (count := self.hour_distribution[hour]))
-        return "\n".join([*lines, f"Busiest hours: {hours}."])
+        return "\n".join([*lines, _("Busiest hours: {hours}.", hours)])
 
 
 class PatternResult(Result):
@@ -349,7 +398,7 @@ class PatternResult(Result):
 
     def __str__(self) -> str:
         named = (("Short-term", self.short_term), ("Long-term", self.long_term))
-        return "\n".join(f"{name}: {found}" for name, found in named if found is not None)
+        return "\n".join(_("{about}: {what}", name, found) for name, found in named if found is not None)
 
 
 @tool(

@@ -18,6 +18,7 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import Offset, Text, between, counted
 from memory_server.tools.base.tool import Function, Result, Tool, tool
 from memory_server.tools.refs import Done
+from sandbox.locale import _
 
 MAX_LIMIT = 100
 Key = Annotated[Text, Field(min_length=1), "Such as api-auth-decision"]
@@ -82,8 +83,10 @@ class SummaryResult(Done):
     def __str__(self) -> str:
         said, given = self.summary, self.summary.unreadable or {}
         lines = [f"{counted(said.total_entries, 'entry')} in {said.storage_dir or said.archive_dir or 'this layer'}."]
-        lines += [f"Tags: {', '.join(said.unique_tags)}."] if said.unique_tags else []
-        return "\n".join([*lines, *(f"{name} cannot be read: {reason}." for name, reason in given.items())])
+        lines += [_("Tags: {counts}.", ", ".join(said.unique_tags))] if said.unique_tags else []
+        return "\n".join(
+            [*lines, *(_("{name} cannot be read: {reason}.", name, reason) for name, reason in given.items())]
+        )
 
 
 def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
@@ -99,7 +102,9 @@ def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
 
 
 def _tools(name: LayerName) -> tuple[Tool, ...]:
-    whose, place = ("this project's", "the project") if name == "project" else ("all projects'", "all projects")
+    whose, place = (
+        (_("this project's"), _("the project")) if name == "project" else (_("all projects'"), _("all projects"))
+    )
 
     def layer(context: Context) -> Layer:
         return context.knowledge.layers[name]
@@ -113,7 +118,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
     ) -> EntryResult:
         done = await layer(context).save(key, content, tags, by=tool_name("save", name))
         away = len(done.entries) - 1
-        moved = f" {counted(away, 'entry')} went into the archive." if away else ""
+        moved = _(" {entries} went into the archive.", counted(away, "entry")) if away else ""
         said = f"{'Saved' if done.result else 'Updated'} `{done.entry.key}` of {place}.{moved}"
         return EntryResult(entry=_shown(done.entry), message=said)
 

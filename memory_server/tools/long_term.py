@@ -18,17 +18,19 @@ from memory_server.tools.base.result import From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
 from memory_server.tools.base.tool import tool
 from sandbox import Problem
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
 
-_TRIGGER = "JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0"
+_TRIGGER = _("JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0")
 
 
 def _said(problems: Iterable[Problem]) -> list[str]:
     return [
-        f"{problem.message} (line {problem.line}, column {problem.column})" if problem.line else problem.message
+        _("{message} (line {line}, column {column})", problem.message, problem.line, problem.column)
+        if problem.line
+        else problem.message
         for problem in problems
     ]
 
@@ -54,11 +56,11 @@ class SetResult(Result):
 
     def __str__(self) -> str:
         done, count = "Replaced" if self.replaced else "Stored", counted(self.totalMemories, "long-term memory")
-        return _with_warnings(f"{done}; {count} in this conversation.", self.warnings)
+        return _with_warnings(_("{done}; {number} in this conversation.", done, count), self.warnings)
 
 
 def _with_warnings(done: str, warnings: Iterable[str]) -> str:
-    return "\n".join([done, *(f"Warning: {warning}" for warning in warnings)])
+    return "\n".join([done, *(_("Warning: {warning}", warning) for warning in warnings)])
 
 
 @tool(
@@ -122,7 +124,11 @@ class DeleteResult(Result):
     changeId: str
 
     def __str__(self) -> str:
-        return f"Deleted; remaining in this conversation: {self.remainingMemories}.{undo_hint(self.changeId)}"
+        return _(
+            "Deleted; remaining in this conversation: {remaining_memories}.{undo_hint}",
+            self.remainingMemories,
+            undo_hint(self.changeId),
+        )
 
 
 @tool(title="Delete a long-term memory", description="Delete a long-term memory by its name.", destructive=True)
@@ -147,12 +153,12 @@ class ListResult(Result):
 
     def __str__(self) -> str:
         if not self.total:
-            return "No long-term memories in this conversation."
+            return _("No long-term memories in this conversation.")
         if not self.memories:
-            return f"No more of them: {counted(self.total, 'memory')} in this conversation."
+            return _("No more of them: {memories} in this conversation.", counted(self.total, "memory"))
         return "\n".join(
             f"- {one_line(memory.name)}: {one_line(memory.promptPreview)}"
-            + (f" [trigger in trouble: {memory.trouble}]" if memory.trouble else "")
+            + (_(" [trigger in trouble: {trouble}]", memory.trouble) if memory.trouble else "")
             for memory in self.memories
         )
 
@@ -175,7 +181,7 @@ async def list_long_term_memories(
 
 
 def _trouble(record: TriggerRecord) -> str | None:
-    counts = ((record.timeouts, "time-out"), (record.out_of_memory, "out of memory"), (record.killed, "crash"))
+    counts = ((record.timeouts, "time-out"), (record.out_of_memory, _("out of memory")), (record.killed, "crash"))
     return ", ".join(f"{noun} x {count}" for count, noun in counts if count) or None
 
 
@@ -205,15 +211,29 @@ class SearchResult(Result):
     note: str | None = Field(None, description="Which conversations could not be read")
 
     def __str__(self) -> str:
-        lines = [f"Fired - {one_line(memory.name)}: {one_line(memory.prompt)}" for memory in self.activated]
-        lines += [f"By chance - {one_line(memory.name)}: {one_line(memory.prompt)}" for memory in self.random]
+        lines = [
+            _("Fired - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt)) for memory in self.activated
+        ]
         lines += [
-            f"Trigger failed - {one_line(failed.name)}: {failed.kind}, {one_line(failed.message)}"
-            + (f" (line {failed.line}, column {failed.column})" if failed.line else "")
+            _("By chance - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt)) for memory in self.random
+        ]
+        lines += [
+            _(
+                "Trigger failed - {name}: {kind}, {message}{line}",
+                one_line(failed.name),
+                failed.kind,
+                one_line(failed.message),
+                _(" (line {line}, column {column})", failed.line, failed.column) if failed.line else "",
+            )
             for failed in self.failed
         ]
         lines += [self.note] if self.note else []
-        return "\n".join([*lines, f"{counted(self.activatedCount, 'trigger')} of {self.totalMemories} fired."])
+        return "\n".join(
+            [
+                *lines,
+                _("{triggers} of {total_memories} fired.", counted(self.activatedCount, "trigger"), self.totalMemories),
+            ]
+        )
 
 
 @tool(
@@ -261,11 +281,15 @@ class ContextResult(Result):
     updatedContext: str
 
     def __str__(self) -> str:
-        dates = f"created {self.createdAt}" + (f", updated {self.updatedAt}" if self.updatedAt else "")
+        dates = _(
+            "created {created_at}{updated_at}",
+            self.createdAt,
+            _(", updated {time}", self.updatedAt) if self.updatedAt else "",
+        )
         trigger = "\n  ".join(map(harmless, self.trigger.splitlines()))
-        parts = [f"{one_line(self.name)} ({dates})", f"Trigger: {trigger}"]
-        parts += [f"Created from: {one_line(self.createdContext)}"] if self.createdContext else []
-        parts += [f"Updated from: {one_line(self.updatedContext)}"] if self.updatedContext else []
+        parts = [f"{one_line(self.name)} ({dates})", _("Trigger: {trigger}", trigger)]
+        parts += [_("Created from: {created_context}", one_line(self.createdContext))] if self.createdContext else []
+        parts += [_("Updated from: {updated_context}", one_line(self.updatedContext))] if self.updatedContext else []
         return "\n".join(parts)
 
 

@@ -12,6 +12,7 @@ from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.knowledge.entry import Hit
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MAX_LIMIT = 100
 """Notes of one result at most, as of the seed."""
 Type = Literal["tech", "project-tech", "domain"]
-_TYPES = "tech: true anywhere; project-tech: how this project does it; domain: its subject"
+_TYPES = _("tech: true anywhere; project-tech: how this project does it; domain: its subject")
 
 
 class RememberResult(Result):
@@ -29,7 +30,7 @@ class RememberResult(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        similar = f" {counted(self.similar_count, 'note')} more like it." if self.similar_count else ""
+        similar = _(" {notes} more like it.", counted(self.similar_count, "note")) if self.similar_count else ""
         return f"{self.action.capitalize()} {self.memory_id}.{similar}{undo_hint(self.changeId)}"
 
 
@@ -88,7 +89,9 @@ class RecallResult(Result):
             for note in self.memories
         ]
         more = "".join(f"; {number} {reason}" for reason, number in (self.left_off or {}).items())
-        return "\n\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}{more}."])
+        return "\n\n".join(
+            [*lines, _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more)]
+        )
 
 
 def _form(hit: Hit) -> Note:
@@ -148,7 +151,14 @@ class NoteList(Result):
 
     def __str__(self) -> str:
         lines = [
-            f"{each.id} {one_line(each.topic)} ({each.type}, {each.characters:,} characters)" for each in self.notes
+            _(
+                "{id} {topic} ({type}, {characters:,} characters)",
+                each.id,
+                one_line(each.topic),
+                each.type,
+                each.characters,
+            )
+            for each in self.notes
         ]
         return "\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}."])
 

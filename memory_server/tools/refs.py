@@ -18,6 +18,7 @@ from memory_server.knowledge.options import NAMESPACES, Namespace
 from memory_server.memories.context import Context
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool
+from sandbox.locale import _
 
 MAX_LIMIT = 100
 Id = Annotated[Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"]
@@ -235,7 +236,7 @@ async def memoryCleanup(context: Context) -> Changed[ClearData]:
         while (done := await context.knowledge.refs.clean_up(name, by="memoryCleanup"))[1] is not None:
             cleaned += done[0]
             change_ids.append(done[1])
-    said = f"{counted(cleaned, 'reference')} went into the archive." if cleaned else "Nothing is over."
+    said = _("{references} went into the archive.", counted(cleaned, "reference")) if cleaned else _("Nothing is over.")
     return Changed(data=ClearData(cleaned=cleaned, message=said), changeIds=change_ids)
 
 

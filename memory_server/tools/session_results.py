@@ -12,6 +12,7 @@ from memory_server.knowledge.session_records import Mode, SearchType
 from memory_server.tools.base.result import Result
 from memory_server.tools.base.shapes import ChangeId, counted, undo_hint
 from memory_server.tools.refs import Done
+from sandbox.locale import _
 
 
 class SessionIds(Result):
@@ -62,7 +63,7 @@ class Changed(SessionDone):
 
 class InitResult(SessionDone):
     def __str__(self) -> str:
-        return f"Calls that name nobody mean {self.session}."
+        return _("Calls that name nobody mean {session}.", self.session)
 
 
 class AddResult(Changed):
@@ -82,7 +83,12 @@ class SearchResult(SessionDone):
     def __str__(self) -> str:
         # Not where no model is named: it would stand below every search.
         why = f" ({self.reason})" if self.reason not in (None, NO_EMBEDDINGS) else ""
-        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}.{why}"])
+        return "\n".join(
+            [
+                *map(str, self.memories),
+                _("{memories} of {memories2}.{why}", len(self.memories), counted(self.total, "memory"), why),
+            ]
+        )
 
 
 class PageResult(SessionDone):
@@ -91,8 +97,13 @@ class PageResult(SessionDone):
     has_more: bool = Field(description="Go on with `offset`, larger by the number of these")
 
     def __str__(self) -> str:
-        more = " There are more." if self.has_more else ""
-        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}.{more}"])
+        more = _(" There are more.") if self.has_more else ""
+        return "\n".join(
+            [
+                *map(str, self.memories),
+                _("{memories} of {memories2}.{why}", len(self.memories), counted(self.total, "memory"), more),
+            ]
+        )
 
 
 class OneResult(Changed):
@@ -155,5 +166,10 @@ class StatsResult(SessionDone):
 
     def __str__(self) -> str:
         done = ", ".join(f"{name} {each.count}" for name, each in self.operations.items())
-        size = f"{counted(self.count, 'memory')} of {self.session}, {self.characters:,} characters"
-        return f"{size}. Done: {done or 'nothing'}."
+        size = _(
+            "{memories} of {session}, {characters:,} characters",
+            counted(self.count, "memory"),
+            self.session,
+            self.characters,
+        )
+        return _("{size}. Done: {done}.", size, done or "nothing")

@@ -36,6 +36,7 @@ from memory_server.tools.session_results import (
     SessionIds,
     StatsResult,
 )
+from sandbox.locale import _
 
 MOST_ID = 2**53 - 1
 """The largest whole number that every JSON reader keeps exactly."""
@@ -58,7 +59,7 @@ def _adapters() -> dict[type, TypeAdapter[Any]]:
 def _said(value: Any, handler: Any) -> Any:
     """A text, or messages: told apart here, since of both at once an error would name neither."""
     if type(value) not in (str, list):
-        raise ValueError("it must be a text or a list of messages")
+        raise ValueError(_("it must be a text or a list of messages"))
     return _adapters()[type(value)].validate_python(value)
 
 

@@ -20,7 +20,7 @@ from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
@@ -64,8 +64,8 @@ async def add_short_term_memory(
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
     """A sentence on what was done; not `stored`: the same was stored before."""
-    done = f"Remembered as {memory_id}" if stored else f"Stored before, as {memory_id}"
-    return f"{done}; {counted(total, 'memory')} in this conversation."
+    done = _("Remembered as {memory}", memory_id) if stored else _("Stored before, as {memory}", memory_id)
+    return _("{done}; {number} in this conversation.", done, counted(total, "memory"))
 
 
 class Item(Result):
@@ -116,14 +116,24 @@ class SearchResult(Result):
             return self.lines
         tiers = (("Top", self.topRelevant), ("Next", self.nextRelevant), ("Flashback", self.randomFlashback))
         blocks = [
-            f"{tier}{', weak' if item.weak else ''} - {when(item.timestamp)}"
-            f"{f' in {item.keptIn}' if item.keptIn else ''} (relevance {item.relevance:.1f}: {item.why})\n{item.text}"
+            _(
+                "{tier}{weak} - {when}{kept_in} (relevance {relevance:.1f}: {why})\n{text}",
+                tier,
+                _(", weak") if item.weak else "",
+                when(item.timestamp),
+                _(" in {kept_in}", item.keptIn) if item.keptIn else "",
+                item.relevance,
+                item.why,
+                item.text,
+            )
             for tier, items in tiers
             for item in items
         ]
-        counts = (
-            f"Searched {counted(self.totalSearched, 'memory')}; held back: "
-            f"{self.heldBack.tooRecent} too recent, {self.heldBack.sameMoment} of the same moment."
+        counts = _(
+            "Searched {memories}; held back: {too_recent} too recent, {same_moment} of the same moment.",
+            counted(self.totalSearched, "memory"),
+            self.heldBack.tooRecent,
+            self.heldBack.sameMoment,
         )
         return "\n\n".join([*blocks, *([self.note] if self.note else []), counts])
 
@@ -178,10 +188,12 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
         return None
     words = " ".join(_heaviest(came[:1])[:_HINTED_WORDS])
     command = shell_command(conversation.id, "search", "--archived", words)
-    verb = "it was" if len(came) == 1 else "they were"
-    return (
-        f"The archive has {counted(len(came), 'memory')} that would match; {verb} forgotten or deleted: `{command}` "
-        "shows them."
+    verb = _("it was") if len(came) == 1 else _("they were")
+    return _(
+        "The archive has {memories} that would match; {verb} forgotten or deleted: `{command}` shows them.",
+        counted(len(came), "memory"),
+        verb,
+        command,
     )
 
 
@@ -233,28 +245,43 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     """What went wrong in a search of the conversation `own`, and why nothing came."""
     notes, recent, outdated = [], found.recall.held_back.recent, found.outdated
     if found.unreinforced == (own,):
-        notes.append("No memory was reinforced, because the conversation could not be written.")
+        notes.append(_("No memory was reinforced, because the conversation could not be written."))
     elif found.unreinforced:
         names = ", ".join(found.unreinforced)
-        notes.append(f"Not all memories were reinforced, because these conversations could not be written: {names}.")
+        notes.append(
+            _("Not all memories were reinforced, because these conversations could not be written: {names}.", names)
+        )
     if found.unread:
         notes.append(unreadable(found.unread))
     if found.only_words:
-        notes.append(f"Searched by words only: {found.only_words}.")
+        notes.append(_("Searched by words only: {only_words}.", found.only_words))
     if outdated:
         notes.append(
-            f"{counted(outdated, 'memory')} {'has' if outdated == 1 else 'have'} words that older settings found, so "
-            "some may be missed; `memory-server doctor --reindex` finds them again."
+            _(
+                "{memories} {outdated} words that older settings found, so some may be missed; `memory-server "
+                "doctor --reindex` finds them again.",
+                counted(outdated, "memory"),
+                "has" if outdated == 1 else "have",
+            )
         )
     if _came(found.recall):
         return notes
     if not found.recall.searched:
-        return [*notes, "Nothing is stored yet in what was searched."]
+        return [*notes, _("Nothing is stored yet in what was searched.")]
     if not recent:
-        but = " Those that share something are marked as weak." if found.recall.top or found.recall.next else ""
-        return [*notes, f"No memory shares enough words with these messages.{but}"]
-    held_back = f"{counted(recent, 'memory')} of this conversation {'is' if recent == 1 else 'are'} held back"
-    return [*notes, f"{held_back}: younger than {parameters.own_conversation_ms / MINUTE_MS:g} minutes."]
+        but = _(" Those that share something are marked as weak.") if found.recall.top or found.recall.next else ""
+        return [*notes, _("No memory shares enough words with these messages.{but}", but)]
+    held_back = _(
+        "{memories} of this conversation {recent} held back", counted(recent, "memory"), "is" if recent == 1 else "are"
+    )
+    return [
+        *notes,
+        _(
+            "{held_back}: younger than {own_conversation:g} minutes.",
+            held_back,
+            parameters.own_conversation_ms / MINUTE_MS,
+        ),
+    ]
 
 
 class DeleteResult(Result):
@@ -264,9 +291,15 @@ class DeleteResult(Result):
     changeId: str | None = None
 
     def __str__(self) -> str:
-        verb = "Would delete" if self.dryRun else "Deleted"
+        verb = _("Would delete") if self.dryRun else "Deleted"
         count = counted(self.deletedCount, "memory")
-        return f"{verb} {count}; remaining: {self.remainingCount}.{undo_hint(self.changeId)}"
+        return _(
+            "{verb} {number}; remaining: {remaining_count}.{undo_hint}",
+            verb,
+            count,
+            self.remainingCount,
+            undo_hint(self.changeId),
+        )
 
 
 @tool(
@@ -299,16 +332,24 @@ class StatsResult(Result):
     notice: Annotated[str | None, From("damaged", lambda damaged: _notice(damaged) if damaged else None)] = None
 
     def __str__(self) -> str:
-        cleaned = f"last clean-up {when(self.lastCleanup)}" if self.lastCleanup else "never cleaned up"
+        cleaned = _("last clean-up {when}", when(self.lastCleanup)) if self.lastCleanup else _("never cleaned up")
         notice = f" {self.notice}" if self.notice else ""
         if not self.total:
-            return f"No short-term memories; {cleaned}.{notice}"
-        counts = ", ".join(f"{name}: {count}" for name, count in self.conversationCounts.items())
+            return _("No short-term memories; {cleaned}.{notice}", cleaned, notice)
+        counts = ", ".join(_("{about}: {what}", name, count) for name, count in self.conversationCounts.items())
         oldest, newest = (when(moment) for moment in (self.oldestMemory, self.newestMemory) if moment)
-        return (
-            f"{counted(self.total, 'short-term memory')} from {oldest} to {newest}; "
-            f"score {self.minScore:g} to {self.maxScore:g}, mean {self.avgScore:g}; {cleaned}. "
-            f"By conversation: {counts}.{notice}"
+        return _(
+            "{memories} from {oldest} to {newest}; score {min_score:g} to {max_score:g}, mean "
+            "{avg_score:g}; {cleaned}. By conversation: {counts}.{notice}",
+            counted(self.total, "short-term memory"),
+            oldest,
+            newest,
+            self.minScore,
+            self.maxScore,
+            self.avgScore,
+            cleaned,
+            counts,
+            notice,
         )
 
 
@@ -322,8 +363,10 @@ async def get_memory_stats(context: Context, conversation_id: ConversationId = N
 
 
 def _notice(damaged: int) -> str:
-    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'}"
-    return f"A file was damaged: {kept} set aside; `memory-server doctor` says which."
+    kept = _(
+        "{pieces} of it could not be read and {damaged}", counted(damaged, "piece"), "is" if damaged == 1 else "are"
+    )
+    return _("A file was damaged: {kept} set aside; `memory-server doctor` says which.", kept)
 
 
 class CleanupResult(Result):
@@ -333,7 +376,12 @@ class CleanupResult(Result):
 
     def __str__(self) -> str:
         count = counted(self.removedCount, "memory")
-        return f"Forgot {count}; remaining: {self.remainingCount}.{undo_hint(self.changeId)}"
+        return _(
+            "Forgot {number}; remaining: {remaining_count}.{undo_hint}",
+            count,
+            self.remainingCount,
+            undo_hint(self.changeId),
+        )
 
 
 @tool(
@@ -351,7 +399,11 @@ class FrequentResult(Result):
     conversation_id: str | None = None
 
     def __str__(self) -> str:
-        return f"Most memories are in `{self.conversation_id}`." if self.conversation_id else "Nothing is stored yet."
+        return (
+            _("Most memories are in `{conversation}`.", self.conversation_id)
+            if self.conversation_id
+            else _("Nothing is stored yet.")
+        )
 
 
 @tool(

@@ -14,6 +14,7 @@ from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, between
 from memory_server.tools.base.tool import tool
+from sandbox.locale import _
 
 
 class RecallResult(Result):
@@ -26,7 +27,7 @@ class RecallResult(Result):
         return self.shortTerm.sought()
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (self.prompt or "Nothing came to mind.", self.note)))
+        return "\n".join(filter(None, (self.prompt or _("Nothing came to mind."), self.note)))
 
 
 @tool(

@@ -14,12 +14,13 @@ from typing import Any
 
 from sandbox.chats import exports, messages, plain
 from sandbox.chats.messages import ROLES, ChatError, Message
+from sandbox.locale import _
 
 __all__ = ["ROLES", "ChatError", "Message", "conversations", "is_chat", "parse"]
 _OTHER_FILES = {
-    "trigger": "is a pack of triggers, not a chat; give a chat file",
-    "entries": "is a lorebook, not a chat; `memory-server convert` makes a pack of it",
-    "spec": "is a character card, not a chat; export the chat itself as JSONL",
+    "trigger": _("is a pack of triggers, not a chat; give a chat file"),
+    "entries": _("is a lorebook, not a chat; `memory-server convert` makes a pack of it"),
+    "spec": _("is a character card, not a chat; export the chat itself as JSONL"),
 }
 """Files that people often give in place of a chat, by a field."""
 
@@ -61,12 +62,12 @@ def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Messa
     if held := exports.conversations(whole):
         return exports.messages(exports.chosen(held, which))
     if which is not None:
-        raise ChatError(f"has one conversation; leave out #{which}")
+        raise ChatError("has one conversation; leave out #{which}", which)
     rows = messages.json_lines(text)
     if text.lstrip().startswith("["):
         if not isinstance(whole, list):
             raise ChatError("begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`")
-        rows = ((f"message {number}", row) for number, row in enumerate(whole, start=1))
+        rows = ((_("message {number}", number), row) for number, row in enumerate(whole, start=1))
     if (first := next(rows, None)) is None:
         return []
     for key, about in _OTHER_FILES.items() if isinstance(first[1], dict) and "role" not in first[1] else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from sandbox.locale import MessageError
+from sandbox.locale import MessageError, _
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -29,10 +29,12 @@ def decode(content: bytes, encoding: str | None) -> str:
             name = codecs.lookup(encoding).name
             return content.decode(_WIDER.get(name, name)).removeprefix("\ufeff")
         except LookupError as error:
-            raise EncodingError(f"cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8") from error
+            raise EncodingError(
+                "cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8", encoding
+            ) from error
         except UnicodeError as error:
             raise EncodingError(
-                f"is not in the encoding {encoding}; leave it out for UTF-8, or name another"
+                "is not in the encoding {encoding}; leave it out for UTF-8, or name another", encoding
             ) from error
     marked = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")
     try:
@@ -46,12 +48,12 @@ def decode(content: bytes, encoding: str | None) -> str:
 
 def _advice(content: bytes) -> str:
     if b"\0" in content:
-        return "is not a text file; give a text file in UTF-8"
+        return _("is not a text file; give a text file in UTF-8")
     try:
         text = content.decode("gb18030")
     except UnicodeDecodeError:
         text = ""
     beyond = [char for char in text if ord(char) > 127]
     if beyond and sum(ord(char) in _IDEOGRAPHS for char in beyond) * 2 > len(beyond):
-        return "is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8"
-    return "is not UTF-8; save the file as UTF-8, or add its encoding"
+        return _("is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8")
+    return _("is not UTF-8; save the file as UTF-8, or add its encoding")

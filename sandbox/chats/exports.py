@@ -7,6 +7,7 @@ from typing import Any
 
 from sandbox.chats.dates import DateError, milliseconds
 from sandbox.chats.messages import ROLES, ChatError, Message
+from sandbox.locale import _
 
 _CLAUDE_ROLES = {"human": "user", "assistant": "assistant"}
 
@@ -44,19 +45,27 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
     if which is None:
         if count > 1:
             raise ChatError(
-                f"has {count} conversations; add # and a number or a part of the title to the file's name, "
-                f"such as conversations.json#1 for {title(conversations[0])!r}"
+                "has {number} conversations; add # and a number or a part of the title to the file's name, "
+                "such as conversations.json#1 for {title!r}",
+                count,
+                title(conversations[0]),
             )
         return conversations[0]
     if which.isdecimal():
         if not 1 <= int(which) <= count:
-            raise ChatError(f"has no conversation {which}; give a number from 1 to {count}")
+            raise ChatError("has no conversation {which}; give a number from 1 to {number}", which, count)
         return conversations[int(which) - 1]
     found = [one for one in conversations if which.casefold() in title(one).casefold()]
     if len(found) != 1:
         numbers = [str(number) for number, one in enumerate(conversations, start=1) if one in found][:5]
-        hint = f"give a number, one of {', '.join(numbers)}" if found else f"give a number from 1 to {count}"
-        raise ChatError(f"has {len(found) or 'no'} conversations with {which!r} in the title; {hint}")
+        hint = (
+            _("give a number, one of {numbers}", ", ".join(numbers))
+            if found
+            else _("give a number from 1 to {number}", count)
+        )
+        raise ChatError(
+            "has {found} conversations with {which!r} in the title; {hint}", len(found) or "no", which, hint
+        )
     return found[0]
 
 
@@ -101,7 +110,7 @@ def _chatgpt_message(value: Any) -> Message | None:
         try:
             message["timestamp"] = milliseconds(time * 1000, None)
         except DateError as error:
-            raise ChatError(f"has a message whose create_time {error}") from error
+            raise ChatError("has a message whose create_time {reason}", error) from error
     return message
 
 
@@ -141,5 +150,5 @@ def _claude_message(row: Mapping[str, Any]) -> Message | None:
         try:
             message["timestamp"] = milliseconds(row["created_at"], None)
         except DateError as error:
-            raise ChatError(f"has a message whose created_at {error}") from error
+            raise ChatError("has a message whose created_at {reason}", error) from error
     return message

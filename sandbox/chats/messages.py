@@ -9,7 +9,7 @@ from datetime import tzinfo
 from typing import Any
 
 from sandbox.chats.dates import DateError, milliseconds
-from sandbox.locale import MessageError
+from sandbox.locale import MessageError, _
 
 Message = dict[str, Any]
 """role, content, and if known timestamp (ms since 1970) and name; other fields are kept unchanged."""
@@ -27,9 +27,11 @@ def json_lines(text: str) -> Iterator[tuple[str, Any]]:
         if not line.strip():
             continue
         try:
-            yield f"line {number}", json.loads(line)
+            yield _("line {number}", number), json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ChatError(f"line {number} is not JSON ({error}); each line must be one message") from error
+            raise ChatError(
+                "line {number} is not JSON ({reason}); each line must be one message", number, error
+            ) from error
 
 
 def messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
@@ -40,15 +42,15 @@ def messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Messa
 def message(place: str, row: Any, zone: tzinfo | None) -> Message:
     """One row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
     if not isinstance(row, dict) or not isinstance(row.get("content"), str):
-        raise ChatError(f"{place} is not a message; expected {_EXAMPLE}")
+        raise ChatError("{place} is not a message; expected {example}", place, _EXAMPLE)
     if row.get("role") not in ROLES:
-        raise ChatError(f"{place}: role must be user, assistant or system, not {row.get('role')!r}")
+        raise ChatError("{place}: role must be user, assistant or system, not {row!r}", place, row.get("role"))
     if row.get("timestamp") is None:
         return {key: value for key, value in row.items() if key != "timestamp"}
     try:
         return {**row, "timestamp": milliseconds(row["timestamp"], zone)}
     except DateError as error:
-        raise ChatError(f"{place}: timestamp {error}") from error
+        raise ChatError("{place}: timestamp {reason}", place, error) from error
 
 
 def is_sillytavern(first: Any) -> bool:
@@ -63,11 +65,11 @@ def sillytavern_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -
     found: list[Message] = []
     for position, (place, row) in enumerate(rows):
         if not isinstance(row, dict):
-            raise ChatError(f"{place} is not a message of a SillyTavern chat; export the chat again as JSONL")
+            raise ChatError("{place} is not a message of a SillyTavern chat; export the chat again as JSONL", place)
         if "mes" not in row and position == 0:
             continue  # the header
         if not isinstance(row.get("mes"), str):
-            raise ChatError(f"{place} has no text in `mes`; export the chat again as JSONL")
+            raise ChatError("{place} has no text in `mes`; export the chat again as JSONL", place)
         extra = row.get("extra")
         narrated = isinstance(extra, dict) and extra.get("type") == "narrator"
         if row.get("is_system") and not narrated:
@@ -80,6 +82,6 @@ def sillytavern_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -
             try:
                 message["timestamp"] = milliseconds(row["send_date"], zone)
             except DateError as error:
-                raise ChatError(f"{place}: send_date {error}") from error
+                raise ChatError("{place}: send_date {reason}", place, error) from error
         found.append(message)
     return found

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sandbox.chats.messages import ROLES, ChatError, Message
+from sandbox.locale import _
 
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"),
@@ -56,7 +57,7 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
                 doubtful.append((number, spoken[0]))
         elif line.strip():
             raise ChatError(
-                f"line {number} must begin with user:, assistant:, system: or another speaker's name and a colon"
+                "line {number} must begin with user:, assistant:, system: or another speaker's name and a colon", number
             )
     for message in messages:
         message["content"] = message["content"].rstrip()
@@ -67,13 +68,15 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
 def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]]) -> str:
     parts = []
     if assumed:
-        who = ", ".join(f"{name} is taken for the {role}" for name, role in assumed[:5])
-        more = f" and {len(assumed) - 5} more for users" if len(assumed) > 5 else ""
-        parts.append(f"{who}{more} (--user NAME and --assistant NAME change that)")
+        who = ", ".join(_("{name} is taken for the {role}", name, role) for name, role in assumed[:5])
+        more = _(" and {assumed} more for users", len(assumed) - 5) if len(assumed) > 5 else ""
+        parts.append(_("{who}{more} (--user NAME and --assistant NAME change that)", who, more))
     if doubtful:
         number, name = doubtful[0]
-        more = f", and {len(doubtful) - 1} more like it," if len(doubtful) > 1 else ""
-        parts.append(f"line {number}{more} is taken for text; if {name} is a speaker, give their role")
+        more = _(", and {doubtful} more like it,", len(doubtful) - 1) if len(doubtful) > 1 else ""
+        parts.append(
+            _("line {number}{more} is taken for text; if {name} is a speaker, give their role", number, more, name)
+        )
     return "; ".join(parts)
 
 

@@ -57,7 +57,9 @@ class Pool:
         if self.closed:
             raise SandboxClosed("the sandbox is closed")
         if self._free.locked() and self._waiting >= self._most_waiting:
-            raise SandboxBusy(f"{self._waiting} searches are already waiting for a trigger worker; try again later")
+            raise SandboxBusy(
+                "{waiting} searches are already waiting for a trigger worker; try again later", self._waiting
+            )
         self._waiting += 1
         try:
             await self._free.acquire()

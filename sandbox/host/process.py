@@ -20,6 +20,7 @@ from typing import Any
 
 from sandbox.errors import ProtocolError, SandboxUnavailable
 from sandbox.limits import Limits
+from sandbox.locale import _
 from sandbox.protocol import MOST_ANSWER_BYTES, READ_BYTES, Decoder, Frame, Kind, encode
 
 POLL_SECONDS = 0.02
@@ -41,7 +42,7 @@ class WorkerDied(Exception):
     nothing of an earlier request was still running in it."""
 
     def __init__(self, code: int | None, *, clean: bool = True) -> None:
-        super().__init__(f"the worker process ended ({code})")
+        super().__init__(_("the worker process ended ({code})", code))
         self.code = code
         self.clean = clean
 
@@ -106,20 +107,20 @@ class WorkerProcess:
                 limit=1 << 20,
             )
         except OSError as error:
-            raise SandboxUnavailable(f"the trigger worker could not be started: {error}") from error
+            raise SandboxUnavailable("the trigger worker could not be started: {reason}", error) from error
         worker = cls(process, BASE_MB + limits.data_mb)
         try:
             async with asyncio.timeout(limits.start_seconds):
                 frame = await worker.receive()
             if frame.kind is not Kind.HELLO:
                 why = frame.body.get("message", frame.kind)
-                raise SandboxUnavailable(f"the trigger worker could not start: {why}")
+                raise SandboxUnavailable("the trigger worker could not start: {why}", why)
         except WorkerDied as error:
-            raise SandboxUnavailable(f"the trigger worker ended while starting (code {error.code})") from error
+            raise SandboxUnavailable("the trigger worker ended while starting (code {code})", error.code) from error
         except BaseException as error:
             await worker.kill()
             if isinstance(error, TimeoutError):
-                said = f"the trigger worker was not ready within {limits.start_seconds:g} s"
+                said = _("the trigger worker was not ready within {start_seconds:g} s", limits.start_seconds)
                 raise SandboxUnavailable(said) from error
             raise
         worker.hello = frame.body

@@ -25,6 +25,7 @@ from sandbox import protocol
 from sandbox.errors import ProtocolError
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import Limits
+from sandbox.locale import _
 from sandbox.protocol import LATER, Frame, Kind
 from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 from sandbox.worker import board
@@ -181,19 +182,19 @@ class Search:
         # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
         self._frames += 1
         if self._frames > 4 * len(self._asked) + 8:
-            raise ProtocolError("more answers than there can be")
+            raise ProtocolError(_("more answers than there can be"))
         try:
             match frame.kind:
                 case Kind.STEP:
                     if protocol.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
-                        raise ProtocolError("a step out of order")
+                        raise ProtocolError(_("a step out of order"))
                     self._named = True
                 case Kind.PART | Kind.DONE:
                     self._take_verdicts(frame.body, done=frame.kind is Kind.DONE)
                 case _:
-                    raise ProtocolError(f"an answer of kind {frame.kind!r}")
+                    raise ProtocolError(_("an answer of kind {kind!r}", frame.kind))
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise ProtocolError("an answer of the wrong form") from error
+            raise ProtocolError(_("an answer of the wrong form")) from error
         return frame.kind is Kind.DONE
 
     def _take_verdicts(self, body: Mapping[str, Any], *, done: bool) -> None:
@@ -213,7 +214,7 @@ class Search:
                 self._interrupted = self._asked[self._answered], running
                 self.end()
             elif self._answered == 0:
-                raise ProtocolError("an answer without a verdict")
+                raise ProtocolError(_("an answer without a verdict"))
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:
         """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.
@@ -239,15 +240,15 @@ class Search:
 
     def end(self) -> None:
         """All is done, or the budget is used up: then the rest gets the verdict `not_evaluated`."""
-        whole = f"the {self._limits.search_seconds:g} s of this search"
+        whole = _("the {search_seconds:g} s of this search", self._limits.search_seconds)
         for waiting in self._rounds:
             for index, before in waiting.items():
-                said, took = f"not evaluated: {whole} were used up", 0
+                said, took = _("not evaluated: {whole} were used up", whole), 0
                 if self._interrupted is not None and index == self._interrupted[0]:
-                    said = f"not evaluated to its end: it was running when {whole} ended"
+                    said = _("not evaluated to its end: it was running when {whole} ended", whole)
                     took = self._interrupted[1]
                 elif before is not None:
-                    said = f"not evaluated to its end ({before.message}): {whole} were used up"
+                    said = _("not evaluated to its end ({message}): {whole} were used up", before.message, whole)
                     took = before.elapsed_us
                 self._verdicts[index] = Failed("not_evaluated", said, None, None, took)
             waiting.clear()
@@ -263,7 +264,7 @@ class Search:
 
     def _decide(self, row: Sequence[Any]) -> None:
         if self._answered >= len(self._asked):
-            raise ProtocolError("more verdicts than triggers")
+            raise ProtocolError(_("more verdicts than triggers"))
         index = self._asked[self._answered]
         verdict = _verdict(row, self._limits)
         self._answered += 1
@@ -295,16 +296,20 @@ class Search:
     def _refused(self, number: int, source: object, context_chars: int) -> Verdict | None:
         limits = self._limits
         if context_chars > limits.max_context_chars:
-            why = f"the context has {context_chars} characters of JSON, at most {limits.max_context_chars} are allowed"
+            why = _(
+                "the context has {context} characters of JSON, at most {max_context} are allowed",
+                context_chars,
+                limits.max_context_chars,
+            )
         elif not isinstance(source, str):
-            return Failed("syntax", f"a trigger is a text, not {type(source).__name__}", None, None, 0)
+            return Failed("syntax", _("a trigger is a text, not {name}", type(source).__name__), None, None, 0)
         elif len(source) > limits.max_source_chars:
-            why = f"{len(source)} characters, at most {limits.max_source_chars} are allowed"
+            why = _("{source} characters, at most {max_source} are allowed", len(source), limits.max_source_chars)
         elif number >= limits.max_triggers:
-            why = f"a search takes at most {limits.max_triggers} triggers"
+            why = _("a search takes at most {max_triggers} triggers", limits.max_triggers)
         else:
             return None
-        return Failed("not_evaluated", f"not evaluated: {why}", None, None, 0)
+        return Failed("not_evaluated", _("not evaluated: {why}", why), None, None, 0)
 
 
 def _place(value: object) -> int | None:
@@ -315,7 +320,7 @@ def _place(value: object) -> int | None:
 def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
     """One row of worker/main.py as a value. Raises ProtocolError."""
     if type(row[0]) is not int:
-        raise ProtocolError("a row that is not a verdict")
+        raise ProtocolError(_("a row that is not a verdict"))
     if len(row) == 2:  # a search has thousands of these, and `match` is slow
         if row[0] == board.FIRED:
             return Fired(protocol.elapsed(row[1]))
@@ -327,27 +332,29 @@ def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
             place = (_place(line), _place(column)) if _place(line) and _place(column) else (None, None)
             match kind:
                 case "timeout":
-                    return Failed("timeout", f"stopped after {elapsed / 1e6:.2f} s", *place, elapsed)
+                    return Failed("timeout", _("stopped after {elapsed:.2f} s", elapsed / 1e6), *place, elapsed)
                 case "out_of_memory":
-                    return Failed("out_of_memory", f"used more than {limits.heap_mb} MB of heap", *place, elapsed)
+                    return Failed(
+                        "out_of_memory", _("used more than {heap_mb} MB of heap", limits.heap_mb), *place, elapsed
+                    )
                 case "syntax" | "reference" | "thrown":
-                    return Failed(kind, message or "failed without a message", *place, elapsed)
+                    return Failed(kind, message or _("failed without a message"), *place, elapsed)
                 case _:
-                    return Failed("killed", message or "V8 gave up while this trigger ran", *place, elapsed)
+                    return Failed("killed", message or _("V8 gave up while this trigger ran"), *place, elapsed)
         case _:
-            raise ProtocolError("a row that is not a verdict")
+            raise ProtocolError(_("a row that is not a verdict"))
 
 
 def _last_words(code: int | None) -> str:
-    how = "was stopped"
+    how = _("was stopped")
     if code is not None and code < 0:
         try:
-            how = f"died of {signal.Signals(-code).name}"
+            how = _("died of {name}", signal.Signals(-code).name)
         except ValueError:
-            how = f"died of signal {-code}"
+            how = _("died of signal {code}", -code)
     elif code is not None:
-        how = f"ended with code {code}"
-    return f"the worker process {how} while this trigger ran; it probably asked for too much memory at once"
+        how = _("ended with code {code}", code)
+    return _("the worker process {how} while this trigger ran; it probably asked for too much memory at once", how)
 
 
 def context_json(context: Mapping[str, Any]) -> str:
@@ -358,11 +365,13 @@ def context_json(context: Mapping[str, Any]) -> str:
         except ValueError:
             return json.dumps(json.loads(json.dumps(context, default=_plain), parse_constant=lambda _: None))
     except (RecursionError, ValueError) as error:
-        message = "the context of a search must be JSON; it holds itself, is nested too deeply or has too long a number"
+        message = _(
+            "the context of a search must be JSON; it holds itself, is nested too deeply or has too long a number"
+        )
         raise ValueError(message) from error
 
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"the context of a search must be JSON; it holds a {type(value).__name__}")
+    raise TypeError(_("the context of a search must be JSON; it holds a {name}", type(value).__name__))

@@ -24,6 +24,7 @@ from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import Limits
+from sandbox.locale import _
 from sandbox.protocol import Finding, Frame, Kind, findings
 from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
 
@@ -77,7 +78,7 @@ class TriggerSandbox:
         spare: bool = True,
     ) -> None:
         if workers is not None and workers < 1:
-            raise ValueError(f"workers must be at least 1, not {workers!r}")
+            raise ValueError(_("workers must be at least 1, not {workers!r}", workers))
         self.limits = limits
         self._records = TriggerRecords(limits.trigger_seconds)
         size = workers or min(4, os.cpu_count() or 1)
@@ -171,7 +172,7 @@ class TriggerSandbox:
         name."""
         seconds = CHECK_SEARCHES * self.limits.search_seconds
         over_at = time.monotonic() + seconds
-        late = Failed("not_evaluated", f"not checked: the {seconds:g} s were used up", None, None, 0)
+        late = Failed("not_evaluated", _("not checked: the {seconds:g} s were used up", seconds), None, None, 0)
         given = SAMPLE_CONTEXT if context is None else context
 
         async def tried(part: Sequence[str]) -> Sequence[Verdict]:
@@ -194,7 +195,7 @@ class TriggerSandbox:
             if time.monotonic() >= over_at:
                 verdicts[index] = late
             elif len(compiled) == 1 or (alone := await self._read([sources[index]], now)) is None:
-                verdicts[index] = Failed("killed", "the trigger could not be analysed", None, None, 0)
+                verdicts[index] = Failed("killed", _("the trigger could not be analysed"), None, None, 0)
             else:
                 (known[index],) = alone
         return tuple(
@@ -239,9 +240,11 @@ class TriggerSandbox:
             case Failed(kind="thrown", message=message):
                 raise PatternError(message.removeprefix("Threw "))
             case Failed(kind="timeout" | "not_evaluated"):
-                raise PatternError(f"the expression took longer than {seconds:g} s; try a simpler one")
+                raise PatternError("the expression took longer than {seconds:g} s; try a simpler one", seconds)
             case Failed(kind="out_of_memory"):
-                raise PatternError(f"the expression needed more than {self.limits.heap_mb} MB; try a simpler one")
+                raise PatternError(
+                    "the expression needed more than {heap_mb} MB; try a simpler one", self.limits.heap_mb
+                )
             case Failed():
                 raise PatternError("the expression was too much for the worker process; try a simpler one")
         if len(said) != len(texts) or set(said) - {"0", "1"}:
@@ -293,7 +296,9 @@ def expression_of(pattern: str) -> tuple[str, str] | None:
     if not pattern.strip():
         raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
     if len(pattern) > MOST_PATTERN_CHARS:
-        raise PatternError(f"the pattern has {len(pattern)} characters; at most {MOST_PATTERN_CHARS} are allowed")
+        raise PatternError(
+            "the pattern has {pattern} characters; at most {pattern2} are allowed", len(pattern), MOST_PATTERN_CHARS
+        )
     found = _EXPRESSION.fullmatch(pattern)
     if found is None:
         return None
@@ -301,7 +306,8 @@ def expression_of(pattern: str) -> tuple[str, str] | None:
         raise PatternError("the expression between the slashes is empty; it would match everything")
     if unknown := set(found["flags"]) - _FLAGS:
         raise PatternError(
-            f"an expression has no flag `{min(unknown)}`; use some of dgimsuvy, or leave out the first slash of a word"
+            "an expression has no flag `{unknown}`; use some of dgimsuvy, or leave out the first slash of a word",
+            min(unknown),
         )
     return found["body"], found["flags"]
 
@@ -337,4 +343,4 @@ def _meant(source: str, line: int | None, column: int | None) -> str:
     start = index_of(source, line, column) if line and column else None
     found = _MARK.match(source, start) if start is not None else None
     char = found[1] if found else ""
-    return f"; {char} is not part of JavaScript, write {_ASCII[char]} instead" if char in _ASCII else ""
+    return _("; {char} is not part of JavaScript, write {ascii} instead", char, _ASCII[char]) if char in _ASCII else ""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
 from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
+from sandbox.locale import _
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -24,18 +25,18 @@ _GETTERS: Mapping[str, tuple[float, float]] = {
     "Milliseconds": (0, 999),
 }
 _NATURE = {
-    "length": "a length is 0 or more",
-    "all": "match_keys_all gives true or false, not a number of matches",
+    "length": _("a length is 0 or more"),
+    "all": _("match_keys_all gives true or false, not a number of matches"),
 }
-_FROM_ZERO = {"Month": "; January is 0", "Day": "; Sunday is 0", "Hours": "; midnight is 0"}
+_FROM_ZERO = {"Month": _("; January is 0"), "Day": _("; Sunday is 0"), "Hours": _("; midnight is 0")}
 _TRUE = {
-    "array": "a list is always true; ask for its length",
-    "object": "an object is always true",
-    "arrow_function": "a function is always true; call it, or leave out `() =>`",
-    "function_expression": "a function is always true; call it",
-    "regex": "a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys",
-    "new_expression": "a new object is always true",
-    "string": "a text alone is always true; give it to match_keys",
+    "array": _("a list is always true; ask for its length"),
+    "object": _("an object is always true"),
+    "arrow_function": _("a function is always true; call it, or leave out `() =>`"),
+    "function_expression": _("a function is always true; call it"),
+    "regex": _("a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys"),
+    "new_expression": _("a new object is always true"),
+    "string": _("a text alone is always true; give it to match_keys"),
 }
 _CHOICES = ("if_statement", "ternary_expression")
 _MOST_SUMS = 8
@@ -103,9 +104,9 @@ def conditions(subject: Subject) -> Iterator[Finding]:
 def _no_value(source: Source) -> Iterator[Finding]:
     statements = [one for one in source.root.named_children if one.type not in ("comment", "empty_statement")]
     if not statements:
-        yield at("never-true", source.root, "never true: the trigger has no condition")
+        yield at("never-true", source.root, _("never true: the trigger has no condition"))
     elif not any(syntax.has_value(one) for one in statements):
-        said = "never true: a declaration gives no value; end with the condition itself, or `return` it"
+        said = _("never true: a declaration gives no value; end with the condition itself, or `return` it")
         yield at("never-true", statements[-1], said)
 
 
@@ -116,7 +117,7 @@ def _always(source: Source, node: Node) -> str | None:
     """Why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
     if node.type == "identifier" and text in syntax.KEY_FUNCTIONS:
-        return f"{text} is not called: a function is always true"
+        return _("{text} is not called: a function is always true", text)
     return None if node.type == "string" and len(text) == 2 else _TRUE.get(node.type)
 
 
@@ -156,8 +157,12 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         literal = {"true": "boolean", "false": "boolean"}.get(other.type, other.type)
         if operator in ("===", "!==") and literal in ("number", "string", "boolean", "null") and literal != kind:
             never = "never" if operator == "===" else "always"
-            said = f"{' '.join(subject.source.of(one).split())[:60]} is a {kind}, so it is never `===` to another type"
-            yield at(f"{never}-true", node, f"{never} true: {said}")
+            said = _(
+                "{split} is a {kind}, so it is never `===` to another type",
+                " ".join(subject.source.of(one).split())[:60],
+                kind,
+            )
+            yield at(f"{never}-true", node, _("{never} true: {said}", never, said))
             return
     comparison = _comparison(subject, node)
     verdict = comparison.verdict() if comparison is not None else None
@@ -165,20 +170,27 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         quantity = comparison.quantity
         is_date = quantity.what not in ("length", "all", "keys")
         rule = "always-true" if verdict else "date-never-comes" if is_date else "never-true"
-        yield at(rule, node, f"{'always' if verdict else 'never'} true: {_nature(quantity)}")
+        yield at(rule, node, _("{never} true: {said}", "always" if verdict else "never", _nature(quantity)))
 
 
 def _nature(quantity: _Quantity) -> str:
     if quantity.what == "FullYear":
-        return f"the year is {quantity.low:g} or later"
+        return _("the year is {low:g} or later", quantity.low)
     if quantity.what == "keys":
-        most = f", at most {quantity.high:g}, one for each key in each of the messages"
-        return f"match_keys gives 0 or more{most if math.isfinite(quantity.high) else ''}"
+        most = _(", at most {high:g}, one for each key in each of the messages", quantity.high)
+        return _("match_keys gives 0 or more{most}", most if math.isfinite(quantity.high) else "")
     if quantity.what in _NATURE:
         return _NATURE[quantity.what]
     counted = f" {quantity.shift:+g}" if quantity.shift else ""
     hint = _FROM_ZERO.get(quantity.what, "") if not quantity.shift else ""
-    return f"get{quantity.what}(){counted} gives {quantity.low:g} to {quantity.high:g}{hint}"
+    return _(
+        "get{what}(){counted} gives {low:g} to {high:g}{hint}",
+        quantity.what,
+        counted,
+        quantity.low,
+        quantity.high,
+        hint,
+    )
 
 
 def _comparison(subject: Subject, node: Node) -> _Comparison | None:
@@ -262,7 +274,7 @@ def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iter
         unequal = [one for _, one in known if one.operator in ("!==", "!=")]
         for node, one in known:
             if any(other.quantity.key == one.quantity.key and other.number != one.number for other in unequal):
-                yield at("always-true", node, "always true: it is always unlike one of the two")
+                yield at("always-true", node, _("always true: it is always unlike one of the two"))
                 return
         return
     if any(one.verdict() is False for _, one in known):
@@ -273,7 +285,7 @@ def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iter
         before = bounds.get(one.quantity.key, (one.quantity.low, one.quantity.high))
         after = (max(before[0], low), min(before[1], high))
         if after[0] > after[1]:
-            yield at("never-true", node, "never true together with the condition before it")
+            yield at("never-true", node, _("never true together with the condition before it"))
             return
         bounds[one.quantity.key] = after
     yield from _calendar(known, bounds)
@@ -290,5 +302,9 @@ def _calendar(known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple
             if day.quantity.what != "Date" or day.quantity.of != month.quantity.of:
                 continue
             if bounds[day.quantity.key][0] - day.quantity.shift > DAYS[number]:
-                yield at("date-never-comes", node, f"{MONTH_NAMES[number]} has {DAYS[number]} days at most")
+                yield at(
+                    "date-never-comes",
+                    node,
+                    _("{month_names} has {days} days at most", MONTH_NAMES[number], DAYS[number]),
+                )
                 return

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, Finding, Node, Subject, at, bare, number_of, operator_of, sides
+from sandbox.locale import _
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 MONTH_NAMES = (
@@ -45,19 +46,21 @@ def wrong_date(text: str) -> str | None:
     """What is wrong with a text that is made into a date; None if nothing is known to be wrong."""
     text = text.strip()
     if not re.search(r"\d", text):
-        return f"'{text}' is not a date: every comparison with it is false"
+        return _("'{text}' is not a date: every comparison with it is false", text)
     if _CHINESE.search(text):
-        return f"'{text}' is not a date to JavaScript: write it as '2026-07-17'"
+        return _("'{text}' is not a date to JavaScript: write it as '2026-07-17'", text)
     if found := _DATE.fullmatch(text):
         month, day = int(found["month"]), int(found["day"])
         if not 1 <= month <= 12 or not 1 <= day <= 31 or int(found["hour"] or 0) > 24:
-            return f"'{text}' is not a date: every comparison with it is false"
+            return _("'{text}' is not a date: every comparison with it is false", text)
         if (over := day - monthrange(int(found["year"]), month)[1]) > 0:
-            return f"'{text}' does not exist: it counts as {MONTH_NAMES[month]} {over}"
+            return _("'{text}' does not exist: it counts as {month_names} {over}", text, MONTH_NAMES[month], over)
     elif found := _NO_YEAR.fullmatch(text):
-        return f"'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()"
+        return _(
+            "'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()", text
+        )
     elif (found := _DAY_FIRST.fullmatch(text)) and (int(found["first"]) > 12 or int(found["second"]) > 31):
-        return f"'{text}' is not a date: the month comes first; write it as '2026-07-17'"
+        return _("'{text}' is not a date: the month comes first; write it as '2026-07-17'", text)
     return None
 
 
@@ -83,9 +86,13 @@ def _parts(subject: Subject, node: Node) -> Iterator[Finding]:
     month = number_of(subject.source, given[1])
     day = number_of(subject.source, given[2]) if len(given) > 2 else None
     if month == 12:
-        yield at("date-never-comes", given[1], "month 12 is January of the next year: months count from 0 to 11")
+        yield at("date-never-comes", given[1], _("month 12 is January of the next year: months count from 0 to 11"))
     elif month is not None and month in range(12) and day is not None and DAYS[int(month)] < day <= 31:
-        yield at("date-never-comes", given[2], f"{MONTH_NAMES[int(month)]} has {DAYS[int(month)]} days at most")
+        yield at(
+            "date-never-comes",
+            given[2],
+            _("{month_names} has {days} days at most", MONTH_NAMES[int(month)], DAYS[int(month)]),
+        )
 
 
 def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
@@ -101,13 +108,13 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[F
     moment = _moment_of(subject, value)
     if moment is None or moment >= subject.now - _SLACK:
         return
-    said = f"{moment.date()} is past"
+    said = _("{date} is past", moment.date())
     if value.type == "number" and moment.year == 1970:
-        said += "; times are in milliseconds"
+        said += _("; times are in milliseconds")
     if operator in (">", ">=", "!==", "!="):
-        yield at("always-true", node, f"always true: {said}")
+        yield at("always-true", node, _("always true: {said}", said))
     else:
-        yield at("date-never-comes", node, f"never true: {said}")
+        yield at("date-never-comes", node, _("never true: {said}", said))
 
 
 def _is_now(subject: Subject, node: Node) -> bool:

@@ -15,6 +15,7 @@ from sandbox.javascript import syntax
 from sandbox.javascript.conditions import conditions
 from sandbox.javascript.dates import dates
 from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
+from sandbox.locale import _
 
 LONGEST_CHARS, DEEPEST = 20_000, 200
 """Longer or deeper triggers are not checked: the time of the rules grows with the square of both."""
@@ -94,9 +95,9 @@ def _role(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Fin
     if subject.source.of(name) != "role" or role in ROLES or "\\" in role or not _is_message(subject, owner):
         return
     meant = OTHER_ROLES.get(role.casefold()) or (role.casefold() if role.casefold() in ROLES else None)
-    hint = f"did you mean '{meant}'?" if meant else f"the roles are {', '.join(ROLES)}"
+    hint = _("did you mean '{meant}'?", meant) if meant else _("the roles are {roles}", ", ".join(ROLES))
     never = "always" if "!" in operator_of(node) else "never"
-    yield at("unknown-role", node, f"{never} true: no message has the role '{role}'; {hint}")
+    yield at("unknown-role", node, _("{never} true: no message has the role '{role}'; {hint}", never, role, hint))
 
 
 def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Iterator[Finding]:
@@ -107,10 +108,12 @@ def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Itera
     if of in ("context", "args") and of not in hidden:
         if field not in CONTEXT:
             meant = _meant(field, CONTEXT)
-            hint = f"did you mean {of}.{meant}?" if meant else f"there are {', '.join(CONTEXT)}"
-            yield at("unknown-field", name, f"{of} has no {field}; {hint}")
+            hint = (
+                _("did you mean {value}.{meant}?", of, meant) if meant else _("there are {context}", ", ".join(CONTEXT))
+            )
+            yield at("unknown-field", name, _("{value} has no {field}; {hint}", of, field, hint))
     elif field not in MESSAGE and (meant := _meant(field, MESSAGE)) and _is_message(subject, owner):
-        yield at("unknown-field", name, f"a message has no {field}; did you mean {meant}?")
+        yield at("unknown-field", name, _("a message has no {field}; did you mean {meant}?", field, meant))
 
 
 def _meant(field: str, known: tuple[str, ...]) -> str | None:
@@ -195,14 +198,18 @@ def _keys(subject: Subject) -> Iterator[Finding]:
             continue
         inside = given[0].named_children if given[0].type == "array" else [given[0]]
         if any(one.type in ("string", "regex") for one in inside):
-            said = f"{name} needs the messages first: {name}(context.messages, [...])"
+            said = _("{name} needs the messages first: {name}(context.messages, [...])", name)
             yield at("messages-missing", given[0], said)
             continue
         if len(given) == 1:
-            yield at("keys-not-a-list", given[0], f"{name} needs keys: {name}({source.of(given[0])[:40]}, ['...'])")
+            yield at(
+                "keys-not-a-list",
+                given[0],
+                _("{name} needs keys: {name}({value}, ['...'])", name, source.of(given[0])[:40]),
+            )
             continue
         if (value := subject.value(given[1])).type in _PLAIN:
-            yield at("keys-not-a-list", given[1], f"the keys must be a list: {_as_list(source.of(value))}")
+            yield at("keys-not-a-list", given[1], _("the keys must be a list: {as_list}", _as_list(source.of(value))))
         elif given[1].type == "array":
             yield from _items(source, name, given[1])
         if len(given) > 2:
@@ -218,49 +225,53 @@ def _as_list(text: str) -> str:
     if text[0] not in "'\"" or len(parts) < 2 or "\\" in text:
         return one
     several = ", ".join(f"{text[0]}{part}{text[0]}" for part in parts)
-    return f"[{several[:80]}] for {len(parts)} keys, or {one} for one"
+    return _("[{several}] for {parts} keys, or {value} for one", several[:80], len(parts), one)
 
 
 def _items(source: Source, name: str, node: Node) -> Iterator[Finding]:
     items: Sequence[Node] = [one for one in node.named_children if one.type != "comment"]
     if not items:
-        yield at("empty-key", node, "an empty list matches nothing")
+        yield at("empty-key", node, _("an empty list matches nothing"))
     seen: set[str] = set()
     for item in items:
         text = source.of(item)
         if item.type == "string" and len(text) == 2:
-            so = ", so match_keys_all is always false" if name == "match_keys_all" else ""
-            yield at("empty-key", item, f"an empty key matches nothing{so}")
+            so = _(", so match_keys_all is always false") if name == "match_keys_all" else ""
+            yield at("empty-key", item, _("an empty key matches nothing{so}", so))
         elif item.type in ("number", "true", "false", "null", "object", "array"):
-            yield at("key-not-text", item, "a key must be a text or a regular expression")
+            yield at("key-not-text", item, _("a key must be a text or a regular expression"))
         elif item.type in ("string", "regex"):
             key = text[1:-1] if item.type == "string" else text
             if key in seen:
-                yield at("key-twice", item, f"{text} is in the list twice")
+                yield at("key-twice", item, _("{text} is in the list twice", text))
             seen.add(key)
 
 
 def _scope(source: Source, node: Node, value: Node) -> Iterator[Finding]:
     text = source.of(value)
     if value.type in ("number", "true", "false", "array", "regex", "object"):
-        yield at("unknown-scope", node, f"no scope {text}; the scopes are {', '.join(SCOPES)}")
+        yield at("unknown-scope", node, _("no scope {text}; the scopes are {scopes}", text, ", ".join(SCOPES)))
     if value.type != "string" or text[1:-1] in SCOPES:
         return
     name = text[1:-1].strip().casefold()
     known = _OTHER_NAMES.get(name)
     near = [known] if known else difflib.get_close_matches(name, SCOPES, n=1, cutoff=0.75)
-    hint = f"did you mean '{near[0]}'?" if near else f"the scopes are {', '.join(SCOPES)}"
-    yield at("unknown-scope", node, f"no scope {text}; {hint}")
+    hint = _("did you mean '{meant}'?", near[0]) if near else _("the scopes are {scopes}", ", ".join(SCOPES))
+    yield at("unknown-scope", node, _("no scope {text}; {hint}", text, hint))
 
 
 def _depth(source: Source, node: Node) -> Iterator[Finding]:
     number = number_of(source, node)
     if number is not None and number < 0:
-        said = f"leaves out the first {-number:g} messages; give {-number:g} for the last ones"
+        said = _("leaves out the first {number:g} messages; give {number:g} for the last ones", -number)
         yield at("strange-depth", node, said)
     elif number is not None and number != int(number):
-        yield at("strange-depth", node, f"counts as {int(number)}{', all messages' if int(number) == 0 else ''}")
+        yield at(
+            "strange-depth",
+            node,
+            _("counts as {number}{number2}", int(number), _(", all messages") if int(number) == 0 else ""),
+        )
     elif node.type in ("true", "false", "array", "object", "regex"):
-        yield at("strange-depth", node, "the depth is a number of messages, 0 for all")
+        yield at("strange-depth", node, _("the depth is a number of messages, 0 for all"))
     elif node.type == "string" and not source.of(node)[1:-1].strip().isdecimal():
-        yield at("strange-depth", node, f"{source.of(node)} is not a number and counts as 0, all messages")
+        yield at("strange-depth", node, _("{value} is not a number and counts as 0, all messages", source.of(node)))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from sandbox.javascript.syntax import FUNCTIONS, Finding, Node, Source, at, operator_of, parameters
+from sandbox.locale import _
 from sandbox.protocol import MOST_UNKNOWN
 
 _FUNCTIONS = FUNCTIONS - {"class", "class_declaration"}
@@ -65,7 +66,11 @@ def unknown_names(source: Source, known: Iterable[str]) -> list[Finding]:
             continue
         shown = name if len(name) <= MOST_SHOWN else f"{name[:MOST_SHOWN]}…"
         nearest = _nearest(name, scope, known)
-        found[name] = at("reference", node, f"{shown} is not defined{f'; did you mean {nearest}?' if nearest else ''}")
+        found[name] = at(
+            "reference",
+            node,
+            _("{shown} is not defined{nearest}", shown, _("; did you mean {nearest}?", nearest) if nearest else ""),
+        )
     return list(found.values())
 
 

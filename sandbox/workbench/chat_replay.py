@@ -12,6 +12,7 @@ from typing import Any
 from sandbox.chats import chat
 from sandbox.chats.dates import instant
 from sandbox.host.search import Scene
+from sandbox.locale import _
 from sandbox.workbench.files import read_chat, zone_of
 from sandbox.workbench.terminal import UsageError
 
@@ -71,7 +72,7 @@ def replay_of(options: argparse.Namespace) -> Replay:
     try:
         participants = json.loads(options.participants)
     except ValueError as error:
-        raise UsageError(f"--participants is not JSON: {error}") from error
+        raise UsageError("--participants is not JSON: {reason}", error) from error
     if not isinstance(participants, dict):
         raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
     now = moment(options.now, options.tz)
@@ -89,8 +90,8 @@ def replay_of(options: argparse.Namespace) -> Replay:
     if at is None:
         return replay
     if not 1 <= at <= count:
-        hint = f"give a number from 1 to {count}" if count else "there are no messages; add --chat"
-        raise UsageError(f"--at: there is no message {at}; {hint}")
+        hint = _("give a number from 1 to {number}", count) if count else _("there are no messages; add --chat")
+        raise UsageError("--at: there is no message {at}; {hint}", at, hint)
     now = now if options.now else replay.moments()[at - 1]
     return replace(replay, messages=replay.messages[:at], now=now)
 
@@ -100,10 +101,10 @@ def moment(text: str | None, timezone: str | None) -> datetime:
     try:
         zone = zone_of(timezone)
     except UsageError as error:
-        raise UsageError(f"--tz: {error}") from error
+        raise UsageError("--tz: {reason}", error) from error
     if text is None:
         return datetime.now().astimezone(zone)
     try:
         return instant(datetime.fromisoformat(text), zone)
     except ValueError as error:
-        raise UsageError(f"--now: {text!r} is not an ISO time; give one such as 2026-07-17T09:00") from error
+        raise UsageError("--now: {text!r} is not an ISO time; give one such as 2026-07-17T09:00", text) from error

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 from sandbox.verdicts import CheckReport
 from sandbox.workbench.files import NamedTrigger, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, settled
@@ -27,7 +27,12 @@ def check(options: argparse.Namespace) -> int:
     triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
     found = _checked(triggers)
     errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
-    summary = f"{counted(len(found), 'trigger')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    summary = _(
+        "{triggers}: {number}, {number2}",
+        counted(len(found), "trigger"),
+        _count(errors, "error"),
+        _count(warnings, "warning"),
+    )
     _show(triggers, unusable, found, summary, "red" if errors else "yellow" if warnings else "green")
     return EXIT_MISUSE if unusable else EXIT_PROBLEMS if errors or warnings else EXIT_FINE
 
@@ -38,8 +43,10 @@ def check_pack(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     found = _checked(triggers)
     errors, warnings = sum(bool(one.errors) for one in found), sum(bool(one.warnings) for one in found)
-    summary = f"{counted(len(found), 'trigger')}: {errors} with errors, {warnings} with warnings"
-    summary += f" ({time.perf_counter() - started:.2f} s)"
+    summary = _(
+        "{triggers}: {errors} with errors, {warnings} with warnings", counted(len(found), "trigger"), errors, warnings
+    )
+    summary += _(" ({perf_counter:.2f} s)", time.perf_counter() - started)
     _show(triggers, unusable, found, summary, "red" if errors else "green")
     return EXIT_MISUSE if unusable else EXIT_PROBLEMS if errors else EXIT_FINE
 
@@ -69,17 +76,35 @@ def _show(
     say_unusable(terminal, unusable)
     several = len({one.file for one in triggers}) > 1
     for trigger, one in zip(triggers, found, strict=True):
-        name = f"{trigger.file}: {trigger.name}" if several and trigger.name != trigger.file else trigger.name
+        name = (
+            _("{about}: {what}", trigger.file, trigger.name)
+            if several and trigger.name != trigger.file
+            else trigger.name
+        )
         for color, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
             for problem in problems:
-                place = f" at line {problem.line}, column {problem.column}" if problem.line is not None else ""
-                terminal.show(f"{name}: {term(label)}: {term(problem.message)} ({problem.kind}){term(place)}", color)
+                place = (
+                    _(" at line {line}, column {column}", problem.line, problem.column)
+                    if problem.line is not None
+                    else ""
+                )
+                terminal.show(
+                    _(
+                        "{name}: {term}: {term2} ({kind}){term3}",
+                        name,
+                        term(label),
+                        term(problem.message),
+                        problem.kind,
+                        term(place),
+                    ),
+                    color,
+                )
                 for line in problem.caret.splitlines():
                     terminal.show(f"    {line}")
     terminal.show(term(summary), style)
     if unusable:
-        terminal.say(f"{len(unusable)} more cannot be used", "red")
+        terminal.say(_("{unusable} more cannot be used", len(unusable)), "red")
 
 
 def _count(number: int, noun: str) -> str:
-    return counted(number, noun) if number else f"no {noun}s"
+    return counted(number, noun) if number else _("no {noun}s", noun)

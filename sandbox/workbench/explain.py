@@ -17,6 +17,7 @@ from sandbox import protocol
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
 from sandbox.language import term
+from sandbox.locale import _
 from sandbox.verdicts import Failed, Fired, RunReport, TracedCopy, Verdict
 from sandbox.workbench.terminal import fit
 
@@ -49,9 +50,9 @@ def word(verdict: Verdict) -> str:
 def said(verdict: Verdict) -> str:
     """The verdict as the end of a sentence that begins with `it`."""
     if not isinstance(verdict, Failed):
-        return "fired" if isinstance(verdict, Fired) else "was quiet"
-    place = f" at line {verdict.line}, column {verdict.column}" if verdict.line is not None else ""
-    return f"failed ({verdict.kind}): {verdict.message}{place}"
+        return "fired" if isinstance(verdict, Fired) else _("was quiet")
+    place = _(" at line {line}, column {column}", verdict.line, verdict.column) if verdict.line is not None else ""
+    return _("failed ({kind}): {message}{place}", verdict.kind, verdict.message, place)
 
 
 def operands(source: Source) -> list[Operand]:
@@ -123,7 +124,7 @@ def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]
     for call in calls:
         lines += _call_lines(call, messages, first)
     if end["calls"] > len(calls):
-        lines += ["", f"and {end['calls'] - len(calls)} more calls"]
+        lines += ["", _("and {calls} more calls", end["calls"] - len(calls))]
     return list(map(protocol.text, lines))
 
 
@@ -131,34 +132,41 @@ def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) 
     """`rows`: number of an operand, how often it was evaluated, its last value: whether true, and as text."""
     values = {row[0]: row[1:] for row in rows}
     yield ""
-    yield "value  operand"
+    yield _("value  operand")
     for one in sorted(found, key=lambda operand: (operand.start, -operand.end)):
         times, last, value = values.get(one.number, (0, 0, ""))
         sign = "-" if times == 0 else "true" if last else "false"
         more = f" = {value}" if value not in ("", "true", "false") else ""
         if times > 1:
-            more += f" ({times} times, the last)"
+            more += _(" ({times} times, the last)", times)
         role = f"{one.role}: " if one.role else ""
         indent = "  " * one.depth
         yield f"{sign:<5}  {indent}{fit(role + one.text, WIDTH - len(indent)).rstrip()}{more}"
     if len(values) < len(found):
-        yield "-      gave no value before it failed" if failed else "-      was never reached"
+        yield _("-      gave no value before it failed") if failed else _("-      was never reached")
 
 
 def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
     """`keys`: each with the places of messages in which it was found, -1 unknown, and the text there."""
 
     def named(place: int) -> str:
-        return f"#{first + place}" if place >= 0 else "its own text"
+        return f"#{first + place}" if place >= 0 else _("its own text")
 
     yield ""
     keys = fit(", ".join(key for key, _ in call["keys"]), WIDTH).rstrip()
-    yield f"{call['trace']} of {keys or 'no keys'}; scope {call['scope']}, depth {call['depth']}: {call['result']}"
+    yield _(
+        "{trace} of {keys}; scope {scope}, depth {depth}: {result}",
+        call["trace"],
+        keys or _("no keys"),
+        call["scope"],
+        call["depth"],
+        call["result"],
+    )
     places = fit(", ".join(map(named, call["places"])), WIDTH).rstrip()
-    yield f"  looked at {places or 'nothing: no message has this scope within this depth'}"
+    yield _("  looked at {places}", places or _("nothing: no message has this scope within this depth"))
     for key, hits in call["keys"]:
         for place, text in hits:
             who = f" {messages[place].get('name') or messages[place]['role']}" if 0 <= place < len(messages) else ""
-            yield f"  {key} in {named(place)}{who}: {fit(text, WIDTH).rstrip()}"
+            yield _("  {key} in {named}{who}: {fit}", key, named(place), who, fit(text, WIDTH).rstrip())
     if missing := [key for key, hits in call["keys"] if not hits]:
-        yield f"  not found: {fit(', '.join(missing), WIDTH).rstrip()}"
+        yield _("  not found: {fit}", fit(", ".join(missing), WIDTH).rstrip())

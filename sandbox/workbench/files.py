@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
 from sandbox.language import term, translated
+from sandbox.locale import _
 from sandbox.workbench.terminal import Terminal, UsageError
 
 _TEXTS = ("name", "prompt", "trigger")
@@ -30,9 +31,9 @@ def read_json(name: str | Path, encoding: str | None = None) -> Any:
     try:
         return json.loads(read_text(name, encoding))
     except json.JSONDecodeError as error:
-        raise UsageError(f"{name} is not JSON: line {error.lineno}: {error.msg}") from error
+        raise UsageError("{name} is not JSON: line {lineno}: {msg}", name, error.lineno, error.msg) from error
     except RecursionError as error:
-        raise UsageError(f"{name} is not JSON: it is nested too deeply") from error
+        raise UsageError("{name} is not JSON: it is nested too deeply", name) from error
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:
@@ -43,9 +44,9 @@ def read_text(name: str | Path, encoding: str | None = None) -> str:
     except EncodingError as error:
         raise UsageError(f"{name} {error}") from error
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+        raise UsageError("{name} cannot be read: {reason}", name, error.strerror) from error
     except ValueError as error:
-        raise UsageError(f"{name!r} cannot be a file name; give another") from error
+        raise UsageError("{name!r} cannot be a file name; give another", name) from error
 
 
 def read_chat(
@@ -63,9 +64,9 @@ def read_chat(
     try:
         messages, assumed = chat.parse(read_text(path, encoding), zone, which or None, roles)
     except chat.ChatError as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError("{about}: {what}", path, error) from error
     if assumed:
-        Terminal(sys.stderr).show(f"{path}: {translated(assumed)}", "yellow")
+        Terminal(sys.stderr).show(_("{about}: {what}", path, translated(assumed)), "yellow")
     return messages
 
 
@@ -76,7 +77,7 @@ def zone_of(name: str | None) -> tzinfo | None:
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UsageError(f"no time zone {name!r}; give an IANA name such as Asia/Shanghai") from error
+        raise UsageError("no time zone {name!r}; give an IANA name such as Asia/Shanghai", name) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,9 @@ def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, .
     try:
         found, wrong = usable(read_json(name, encoding))
     except ValueError as error:
-        raise UsageError(f"{name}: {error}") from error
+        raise UsageError("{about}: {what}", name, error) from error
     if wrong and not found:
-        raise UsageError(f"{name}: {wrong[0]}")
+        raise UsageError("{about}: {what}", name, wrong[0])
     return found, wrong
 
 
@@ -107,15 +108,17 @@ def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
     """The usable memories, and a sentence about each of the others. Raises ValueError if it is not a pack."""
     if not isinstance(document, list):
         if isinstance(document, dict) and "entries" in document:
-            raise ValueError("is a lorebook; `memory-server convert` makes a pack of it")
-        raise ValueError("a pack is a JSON array of memories with name, prompt and trigger")
+            raise ValueError(_("is a lorebook; `memory-server convert` makes a pack of it"))
+        raise ValueError(_("a pack is a JSON array of memories with name, prompt and trigger"))
     found: dict[str, Memory] = {}
     wrong: list[str] = []
     for number, row in enumerate(document, start=1):
         try:
             memory = _memory(number, row)
             if memory.name in found:
-                raise ValueError(f"memory {number}: two memories are called {memory.name!r}; give each its own name")
+                raise ValueError(
+                    _("memory {number}: two memories are called {name!r}; give each its own name", number, memory.name)
+                )
             found[memory.name] = memory
         except ValueError as error:
             wrong.append(str(error))
@@ -124,13 +127,15 @@ def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
 
 def _memory(number: int, row: Any) -> Memory:
     if not isinstance(row, dict):
-        raise ValueError(f"memory {number} is not an object with name, prompt and trigger")
+        raise ValueError(_("memory {number} is not an object with name, prompt and trigger", number))
     for key in _TEXTS:
         if not isinstance(row.get(key), str) or not row[key].strip():
-            raise ValueError(f"memory {number} ({row.get('name')!r}) has no `{key}`; it must be text")
+            raise ValueError(
+                _("memory {number} ({row!r}) has no `{key}`; it must be text", number, row.get("name"), key)
+            )
     context = row.get("createdContext")
     if context is not None and not isinstance(context, str):
-        raise ValueError(f"memory {number} ({row['name']!r}): `createdContext` must be text")
+        raise ValueError(_("memory {number} ({name!r}): `createdContext` must be text", number, row["name"]))
     extra = {key: value for key, value in row.items() if key not in (*_TEXTS, "createdContext")}
     return Memory(row["name"], row["prompt"], row["trigger"], context or "", extra, number)
 
@@ -151,8 +156,8 @@ def memory_named(pack: str, found: Sequence[Memory], name: str) -> Memory:
         return known[name]
     holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
     near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack show` shows all memories"
-    raise UsageError(f"{pack}: no memory is called {name!r}; {hint}")
+    hint = _("did you mean {near!r}?", near[0]) if near else _("`trigger-sandbox pack show` shows all memories")
+    raise UsageError("{pack}: no memory is called {name!r}; {hint}", pack, name, hint)
 
 
 class NamedTrigger(NamedTuple):
@@ -212,6 +217,6 @@ def show_pack(options: argparse.Namespace) -> int:
             terminal.show(f"    {line}")
         for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
             for line in text if isinstance(text, list) else [text] if text else []:
-                terminal.show(f"{label}: {line}", "dim")
+                terminal.show(_("{about}: {what}", label, line), "dim")
     say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
     return 2 if wrong else 0

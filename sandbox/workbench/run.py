@@ -16,6 +16,7 @@ from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.language import term
+from sandbox.locale import _
 from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
 from sandbox.workbench.explain import copy_of, reasons, word
@@ -23,11 +24,11 @@ from sandbox.workbench.files import read_text
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 
 EXIT_FIRED, EXIT_QUIET, EXIT_FAILED = 0, 1, 3
-_HELP = """\
+_HELP = _("""\
 Type a trigger to see its verdict, or one of these:
 :say [ROLE:] TEXT   add a message of the user, or of that role
 :now TIME           run the next triggers at this time, such as 2026-07-17T09:00
-:quit               leave; so does Ctrl-D"""
+:quit               leave; so does Ctrl-D""")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,7 +54,7 @@ def _show(source: str, report: RunReport, replay: Replay) -> int:
         terminal.show(f"console  {line}")
     verdict = report.verdict
     if isinstance(verdict, Failed):
-        place = f" at line {verdict.line}, column {verdict.column}" if verdict.line is not None else ""
+        place = _(" at line {line}, column {column}", verdict.line, verdict.column) if verdict.line is not None else ""
         terminal.show(f"{term('failed   ')}{verdict.kind}: {term(verdict.message)}{term(place)}")
         if pointer := caret(source, verdict.line, verdict.column):
             terminal.show(pointer)
@@ -74,7 +75,7 @@ def repl(options: argparse.Namespace) -> int:
     if typed:
         with suppress(ImportError):
             import readline  # noqa: F401 - so that a typed line can be edited
-        terminal.say("A trigger, or :help. Ctrl-D leaves.", "dim")
+        terminal.say(_("A trigger, or :help. Ctrl-D leaves."), "dim")
     with suppress(EOFError):
         while (line := input("trigger> " if typed else "")) != ":quit":
             command, _, rest = line.partition(" ")
@@ -114,9 +115,9 @@ def doctor(options: argparse.Namespace) -> int:
     try:
         hello, layers = asyncio.run(ask())
     except SandboxError as error:
-        terminal.say(f"triggers cannot run here: {error}")
+        terminal.say(_("triggers cannot run here: {reason}", error))
         return EXIT_FAILED
-    terminal.say(f"V8 {hello['v8']}, worker process {hello['pid']} started and ended")
+    terminal.say(_("V8 {v8}, worker process {pid} started and ended", hello["v8"], hello["pid"]))
     for layer in layers:
         holds = term("holds  " if layer.holds else "MISSING")
         terminal.show(f"{holds}  {layer.name:<12} {term(layer.detail)}")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.language import term, translated
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import time_of
 from sandbox.workbench.explain import said, word
@@ -78,8 +78,9 @@ def test_pack(options: argparse.Namespace) -> int:
     beside = [case for case in collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
     if not beside:
         raise UsageError(
-            f"no fixture beside {options.pack} names it; write one with `pack: {Path(options.pack).name}`, "
-            "see docs/how-to/test-triggers.md"
+            "no fixture beside {pack} names it; write one with `pack: {name}`, see docs/how-to/test-triggers.md",
+            options.pack,
+            Path(options.pack).name,
         )
     terminal = Terminal(sys.stdout)
     code = run(beside, terminal)
@@ -87,7 +88,7 @@ def test_pack(options: argparse.Namespace) -> int:
         memory_named(options.pack, found, case.memory).name for case in beside if isinstance(case, Case) and case.memory
     }
     if untested := [memory.name for memory in found if memory.name not in tested]:
-        terminal.say(f"without a case: {', '.join(untested)}", "yellow")
+        terminal.say(_("without a case: {untested}", ", ".join(untested)), "yellow")
     return code
 
 
@@ -113,8 +114,14 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
     UsageError."""
     cases = [case for case in found if words.casefold() in f"{case.file} {case.name}".casefold()]
     if not cases:
-        raise UsageError(f"-k matches none of the {len(found)} cases; give a part of a case's name")
-    terminal.say(f"collected {counted(len(cases), 'case')} in {counted(len({case.file for case in cases}), 'file')}")
+        raise UsageError("-k matches none of the {found} cases; give a part of a case's name", len(found))
+    terminal.say(
+        _(
+            "collected {cases} in {files}",
+            counted(len(cases), "case"),
+            counted(len({case.file for case in cases}), "file"),
+        )
+    )
     started = time.perf_counter()
     results: list[CaseResult] = []
 
@@ -138,18 +145,18 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
         if result.reasons:
             _show_failure(terminal, result)
     if len(results) < len(cases):
-        terminal.say("stopped at the first failure (-x)")
+        terminal.say(_("stopped at the first failure (-x)"))
     signs = Counter(result.sign for result in results)
     errors = counted(signs["E"], "error") if signs["E"] else ""
     parts = [f"{count} {name}" for name, count in (("failed", signs["F"]), ("passed", signs["."])) if count]
-    left_out = f"{len(found) - len(cases)} not chosen" if len(found) > len(cases) else ""
+    left_out = _("{found} not chosen", len(found) - len(cases)) if len(found) > len(cases) else ""
     summary = ", ".join(part for part in (*parts, errors, left_out) if part)
     color = "red" if signs["F"] or signs["E"] else "green"
-    terminal.rule(term(f"{summary} in {time.perf_counter() - started:.2f} s"), color)
+    terminal.rule(term(_("{summary} in {perf_counter:.2f} s", summary, time.perf_counter() - started)), color)
     if signs.keys() == {"."}:
         for path in dict.fromkeys(map(_tested, cases)):
             if path is not None:
-                terminal.say(f"into the memory: {adding(path)}")
+                terminal.say(_("into the memory: {adding}", adding(path)))
     return EXIT_MISUSE if signs["E"] else EXIT_FAILED if signs["F"] else EXIT_PASSED
 
 
@@ -163,7 +170,7 @@ def _tested(case: Case | Unusable) -> Path | None:
 
 def adding(path: Path) -> str:
     """The command that stores the trigger of a file, or a pack, in the memory."""
-    prompt = "" if path.suffix == ".json" else " --prompt 'what the model should know'"
+    prompt = "" if path.suffix == ".json" else _(" --prompt 'what the model should know'")
     return f"memory-server add-trigger {shlex.quote(str(path))}{prompt}"
 
 
@@ -178,23 +185,23 @@ def new(options: argparse.Namespace) -> int:
     head = f"trigger_file: {named}\ntz: UTC  # write the time zone of your server here\ncases:\n"
     files = {path: source, fixture: f"# When {named} fires and when it stays quiet.\n{head}{cases}"}
     if not options.force and (taken := [one for one in files if os.path.lexists(one)]):
-        raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
+        raise UsageError("{taken} exists already; add --force to replace it, or choose another name", taken[0])
     if not path.parent.is_dir():
-        raise UsageError(f"the folder {path.parent} does not exist; make it first")
+        raise UsageError("the folder {parent} does not exist; make it first", path.parent)
     for one, text in files.items():
         try:
             one.unlink(missing_ok=True)
             with one.open("x", encoding="utf-8", newline="\n") as file:  # a link is replaced, never followed
                 file.write(text)
         except OSError as error:
-            raise UsageError(f"{one} cannot be written: {error.strerror}") from error
+            raise UsageError("{value} cannot be written: {reason}", one, error.strerror) from error
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
         terminal.show(f"    {line}")
     terminal.say()
-    terminal.say(f"written: {path} and, beside it, {fixture.name}", "green")
-    terminal.say(f"next: edit both, then: trigger-sandbox test {shlex.quote(str(fixture))}")
-    terminal.say(f"and into the memory: {adding(path)}")
+    terminal.say(_("written: {path} and, beside it, {name}", path, fixture.name), "green")
+    terminal.say(_("next: edit both, then: trigger-sandbox test {quote}", shlex.quote(str(fixture))))
+    terminal.say(_("and into the memory: {adding}", adding(path)))
     return 0
 
 
@@ -212,12 +219,12 @@ def _show_failure(terminal: Terminal, result: CaseResult) -> None:
 def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:
     if expected == word(verdict) or (isinstance(verdict, Failed) and expected == f"failed ({verdict.kind})"):
         return
-    yield f"expected {expected}, but it {said(verdict)}"
+    yield _("expected {expected}, but it {said}", expected, said(verdict))
     if isinstance(verdict, Failed) and (pointer := caret(case.source, verdict.line, verdict.column)):
         yield from pointer.splitlines()
     yield f"now      {_local(case, case.now)} ({case.timezone})"
     if not case.messages:
-        yield "chat     no messages"
+        yield _("chat     no messages")
     shown = range(max(0, len(case.messages) - _MOST_MESSAGES), len(case.messages))
     yield from (f"chat     {message_line(case, index + 1)}" for index in shown)
     yield from (f"trigger  {line}" for line in _clipped(case.source))
@@ -228,20 +235,20 @@ def _wrong_firings(case: Case, numbers: Sequence[int], verdicts: Sequence[Verdic
     failed = any(isinstance(verdict, Failed) for verdict in verdicts)
     if fired == list(numbers) and not failed:
         return
-    yield f"expected to fire {_at(numbers)}, but it fired {_at(fired)}"
+    yield _("expected to fire {at}, but it fired {at2}", _at(numbers), _at(fired))
     wrong = [
         n for n, verdict in enumerate(verdicts, 1) if (n in fired) != (n in numbers) or isinstance(verdict, Failed)
     ]
     for number in wrong[:_MOST_DIFFERENCES]:
         wanted = "fired" if number in numbers else "quiet"
         yield f"{message_line(case, number)}"
-        yield f"         expected {wanted}, but it {said(verdicts[number - 1])}"
+        yield _("         expected {wanted}, but it {said}", wanted, said(verdicts[number - 1]))
     if len(wrong) > _MOST_DIFFERENCES:
-        yield f"and {counted(len(wrong) - _MOST_DIFFERENCES, 'more message')}"
+        yield _("and {messages}", counted(len(wrong) - _MOST_DIFFERENCES, "more message"))
 
 
 def _at(numbers: Sequence[int]) -> str:
-    return f"at {', '.join(map(str, numbers))}" if numbers else "never"
+    return _("at {map}", ", ".join(map(str, numbers))) if numbers else "never"
 
 
 def message_line(case: Case, number: int) -> str:
@@ -259,4 +266,4 @@ def _local(case: Case, moment: datetime) -> str:
 
 def _clipped(source: str, most: int = 8) -> list[str]:
     lines = source.rstrip().splitlines()
-    return lines if len(lines) <= most else [*lines[:most], f"... {len(lines) - most} more lines"]
+    return lines if len(lines) <= most else [*lines[:most], _("... {lines} more lines", len(lines) - most)]

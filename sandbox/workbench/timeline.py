@@ -16,7 +16,7 @@ from pathlib import Path
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.explain import said, word
@@ -40,11 +40,11 @@ def timeline(options: argparse.Namespace) -> int:
     cannot be used. Raises UsageError."""
     triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
     if not triggers:
-        raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
+        raise UsageError("{files}: no trigger in it; give a pack or a file with a trigger", " and ".join(options.files))
     say_unusable(Terminal(sys.stderr), unusable)
     replay = replay_of(options)
     if not replay.messages:
-        raise UsageError(f"{options.chat} has no messages; give a chat with some")
+        raise UsageError("{chat} has no messages; give a chat with some", options.chat)
     terminal = Terminal(sys.stdout)
     if options.compare is not None:
         if len(triggers) != 1:
@@ -106,7 +106,17 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
     each = per_mark(total, max(10, min(terminal.width, 160) - width - _FIGURES - 2))
     marks = -(-total // each)
     scale = counted(each, "message")
-    terminal.say(f"{counted(total, 'message')}, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "dim")
+    terminal.say(
+        _(
+            "{messages}, {scale} per mark: {fired} fired  {quiet} quiet  {failed} failed",
+            counted(total, "message"),
+            scale,
+            FIRED,
+            QUIET,
+            FAILED,
+        ),
+        "dim",
+    )
     terminal.show(f"{'':<{width}}  {'':<{marks}}  {term('fired    rate silence')}", "dim")
     for name, verdicts in zip(names, series, strict=True):
         terminal.show(f"{fit(name, width)}  ", end="")
@@ -116,9 +126,18 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
         terminal.show(f"  {fired:>5} {fired / total:>7.1%} {longest_silence(verdicts):>7}")
     for name, verdicts in zip(names, series, strict=True):
         failed = [(number, one) for number, one in enumerate(verdicts, start=1) if isinstance(one, Failed)]
-        kinds = Counter(f"{one.kind}: {one.message}" for _, one in failed)
+        kinds = Counter(_("{about}: {what}", one.kind, one.message) for _, one in failed)
         for text, times in kinds.most_common(_MOST_KINDS):
-            terminal.say(f"{name}: failed {counted(times, 'time')}, first at #{failed[0][0]}: {text}", "yellow")
+            terminal.say(
+                _(
+                    "{name}: failed {times}, first at #{failed}: {text}",
+                    name,
+                    counted(times, "time"),
+                    failed[0][0],
+                    text,
+                ),
+                "yellow",
+            )
 
 
 def longest_silence(verdicts: Sequence[Verdict]) -> int:
@@ -149,7 +168,11 @@ def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], afte
         who = message.get("name") or message["role"]
         terminal.show(f"#{number} {who}: {fit(message['content'], 60).rstrip()}")
         terminal.say(
-            f"    the old one {said(old)}; the new one {said(new)}", _STYLES[FIRED if word(new) == "fired" else QUIET]
+            _("    the old one {said}; the new one {said2}", said(old), said(new)),
+            _STYLES[FIRED if word(new) == "fired" else QUIET],
         )
-    terminal.show(term(f"{changed} of {counted(len(before), 'verdict')} changed"), "yellow" if changed else "green")
+    terminal.show(
+        term(_("{changed} of {verdicts} changed", changed, counted(len(before), "verdict"))),
+        "yellow" if changed else "green",
+    )
     return changed

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sandbox.javascript.positions import lines_of
+from sandbox.locale import _
 from sandbox.protocol import LATER
 from sandbox.worker import board
 
@@ -211,7 +212,7 @@ class Isolate:
         """V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not know."""
         code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
         if timezone is not None and await self._racer.eval_cancelable(code) != 1:
-            raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
+            raise ValueError(_("there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai", timezone))
         names = str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split()
         return {"v8": self._racer.v8_version, "globals": names, "timezone": timezone}
 
@@ -253,7 +254,7 @@ class Isolate:
             try:
                 answer = call.result()
             except Exception as error:
-                return watch.outcome("broken", f"{type(error).__name__}: {error}"[:300])
+                return watch.outcome("broken", _("{about}: {what}", type(error).__name__, error)[:300])
             if answer == REST:
                 # V8 answers it after the promise jobs: the time and the memory until then are theirs.
                 code = "-1"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.errors import LayerMissing
+from sandbox.locale import _
 
 # At import, while files can still be opened: landlock comes before this layer.
 pyseccomp: Any = None
@@ -86,13 +87,16 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         for name, attempt in _attempts(given).items():
             refused = _is_refused(attempt)
-            states[f"no {name}"] = {"holds": refused, "detail": "tried and refused" if refused else "tried: it works"}
+            states[_("no {name}", name)] = {
+                "holds": refused,
+                "detail": _("tried and refused") if refused else _("tried: it works"),
+            }
     return states
 
 
 def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> dict[str, Any]:
     if name in without:
-        return {"holds": False, "detail": "left out on request"}
+        return {"holds": False, "detail": _("left out on request")}
     try:
         return {"holds": True, "detail": apply()}
     except LayerMissing as missing:
@@ -162,15 +166,15 @@ def die_with_parent(parent: int) -> str:
     if _libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise LayerMissing(_failure())
     if os.getppid() != parent:
-        raise ProcessLookupError("the parent ended before the worker was ready")
-    return "killed by the kernel when the parent ends"
+        raise ProcessLookupError(_("the parent ended before the worker was ready"))
+    return _("killed by the kernel when the parent ends")
 
 
 def no_new_privileges() -> str:
     """No program this process could start would have more rights than it. Needed for the next two layers."""
     if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise LayerMissing(_failure())
-    return "no set-uid program helps it"
+    return _("no set-uid program helps it")
 
 
 def forbid_files() -> str:
@@ -178,7 +182,7 @@ def forbid_files() -> str:
     libc = _libc()
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASK_VERSION)
     if version < 1:
-        raise LayerMissing(f"this kernel has no landlock ({_failure()})")
+        raise LayerMissing("this kernel has no landlock ({reason})", _failure())
     rules = _RuleSet(
         files=_FILE_RIGHTS[min(version, 5)],
         network=_NETWORK_RIGHTS if version >= 4 else 0,
@@ -193,7 +197,7 @@ def forbid_files() -> str:
             raise LayerMissing(_failure())
     finally:
         os.close(descriptor)
-    return f"landlock ABI {version}: no files" + (", no TCP" if version >= 4 else "")
+    return _("landlock ABI {version}: no files{version2}", version, _(", no TCP") if version >= 4 else "")
 
 
 def limit_memory(data_mb: int) -> str:
@@ -204,7 +208,7 @@ def limit_memory(data_mb: int) -> str:
     import resource
 
     resource.setrlimit(resource.RLIMIT_DATA, (data_mb * 2**20, data_mb * 2**20))
-    return f"at most {data_mb} MB of private memory"
+    return _("at most {data_mb} MB of private memory", data_mb)
 
 
 def limit_files() -> str:
@@ -216,7 +220,7 @@ def limit_files() -> str:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    return f"no file grows, no core dump, at most {OPEN_FILES} descriptors"
+    return _("no file grows, no core dump, at most {open_files} descriptors", OPEN_FILES)
 
 
 def allow_calls() -> str:
@@ -224,12 +228,12 @@ def allow_calls() -> str:
     if sys.platform != "linux":
         raise LayerMissing("only Linux has it")
     if pyseccomp is None:
-        raise LayerMissing(f"pyseccomp or libseccomp.so.2 is not installed ({_WHY})")
+        raise LayerMissing("pyseccomp or libseccomp.so.2 is not installed ({why})", _WHY)
     try:
         _filter().load()
     except (OSError, RuntimeError, ValueError) as error:
-        raise LayerMissing(f"the filter could not be made or loaded ({error})") from error
-    return f"{len(ALLOWED) + 6} system calls allowed, the others refused"
+        raise LayerMissing("the filter could not be made or loaded ({reason})", error) from error
+    return _("{allowed} system calls allowed, the others refused", len(ALLOWED) + 6)
 
 
 def _filter() -> Any:

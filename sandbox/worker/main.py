@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from sandbox.javascript.linting import lint
 from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
+from sandbox.locale import _
 from sandbox.protocol import MOST_FINDINGS, READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, Isolate, Outcome, Row, initialise
@@ -231,7 +232,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     )
     missing = [name for name, state in layers.items() if not state["holds"]]
     if missing and settings["required"]:
-        raise PermissionError(f"a layer of protection is missing here: {', '.join(missing)}")
+        raise PermissionError(_("a layer of protection is missing here: {reason}", ", ".join(missing)))
     worker.prepare()
     worker.had_room = room()
     channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)
@@ -271,7 +272,7 @@ def main(settings: Mapping[str, Any]) -> NoReturn:
         leave(0)
     except BaseException as error:
         try:
-            channel.send(Kind.REFUSAL, message=f"{type(error).__name__}: {error}")
+            channel.send(Kind.REFUSAL, message=_("{about}: {what}", type(error).__name__, error))
         finally:
             leave(1)
     leave(0)

@@ -23,6 +23,7 @@ from typing import Any
 from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
 from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.json_store import codec
+from sandbox.locale import _
 
 CONTEXT_MESSAGES = 4
 """Messages of a search: the prompt, and the last few before it."""
@@ -77,7 +78,7 @@ def event_of(given: Any) -> HookEvent:
     """The event that a hook was called for. Raises ValueError if this is not an event of a client."""
     called = given.get("hook_event_name", given.get("hookEventName")) if isinstance(given, Mapping) else None
     if not isinstance(called, str):
-        raise ValueError("standard input is not a hook event: it must be an object with hook_event_name")
+        raise ValueError(_("standard input is not a hook event: it must be an object with hook_event_name"))
     roots = given.get("workspace_roots")
     given = {"cwd": roots[0] if isinstance(roots, list) and roots else None, **given}
     if called == "sessionStart" or given.get("source") == "new":

@@ -28,6 +28,7 @@ from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.kernel.messages import Session
 from memory_server.memories.turns import beginning_block, noted_block, recalled_block, recollect
 from memory_server.storage.json_store import codec
+from sandbox.locale import _
 
 CONTEXT_BYTES = 1_000_000
 """Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""
@@ -57,12 +58,15 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
                 said = await _begun(settings, flags.chars, event, shared)
             case _:
                 raise ValueError(
-                    f"{event.called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only"
+                    _(
+                        "{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only",
+                        event.called,
+                    )
                 )
     except Exception as error:
         if patience is not None:
             patience.end()
-        complain(f"hook: {' '.join(str(error).split()) or type(error).__name__}")
+        complain(_("hook: {split}", " ".join(str(error).split()) or type(error).__name__))
         return
     if (patience is None or patience.end()) and said:
         write(said)
@@ -83,7 +87,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared
         block = recalled_block(app.context, recollection, max_chars=max_chars, given=given)
         noted = await noted_block(app.context, messages)
     if recollection.trouble:
-        complain(f"hook: {recollection.trouble}")
+        complain(_("hook: {split}", recollection.trouble))
     return _told(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
 
 
@@ -142,7 +146,7 @@ async def _opened(
 ) -> AsyncIterator[App]:
     async with App(settings, brief=True, tidies=tidies, session=session, shared=shared) as app:
         if (pause := app.paused()) is not None:
-            raise MemoryPaused(f"nothing is recalled or remembered: {pause.text(settings.zone)}")
+            raise MemoryPaused("nothing is recalled or remembered: {zone}", pause.text(settings.zone))
         yield app
 
 
@@ -182,6 +186,6 @@ class _Patience:
 
     def _give_up(self, seconds: float) -> None:
         if self._over.acquire(blocking=False):
-            complain(f"hook: gave up after {seconds:g} s; --seconds allows more")
+            complain(_("hook: gave up after {seconds:g} s; --seconds allows more", seconds))
             # Not sys.exit, which waits for threads, and one may hang. The journal survives this at any moment.
             os._exit(0)

@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from memory_server.kernel.errors import InvalidInput
+from sandbox.locale import _
 
 Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
 System = Literal["linux", "macos", "windows"]
@@ -116,15 +117,16 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
     form = CLIENTS[client]
     if project is not None:
         if form.project is None:
-            raise InvalidInput(f"{form.title} has no settings for a project; leave --project out.")
+            raise InvalidInput("{title} has no settings for a project; leave --project out.", form.title)
         return project / form.project
     if client != "claude-desktop" or not machine.packages:
         return machine.place(form.file)
     if len(machine.packages) > 1:
         names = ", ".join(package.name for package in machine.packages)
         raise InvalidInput(
-            f"There are several packages of Claude Desktop ({names}); use `memory-server install print` and "
-            "paste what it prints into the file that Settings, Developer, Edit Config shows."
+            "There are several packages of Claude Desktop ({names}); use `memory-server install print` and "
+            "paste what it prints into the file that Settings, Developer, Edit Config shows.",
+            names,
         )
     return machine.packages[0] / "LocalCache" / "Roaming" / form.file.removeprefix("appData/")
 
@@ -138,8 +140,11 @@ def hooks_file(machine: Machine, project: PurePath | None = None, client: Client
     if project is not None or not form.hooks:
         able = ", ".join(name for name, form in CLIENTS.items() if form.hooks)
         raise InvalidInput(
-            f"{form.title} cannot have our hooks {'in a project' if project else 'at all'}; leave "
-            f"{'--project' if project and form.hooks else '--with-hooks'} out (hooks are for {able})."
+            "{title} cannot have our hooks {project}; leave {project2} out (hooks are for {able}).",
+            form.title,
+            _("in a project") if project else _("at all"),
+            "--project" if project and form.hooks else "--with-hooks",
+            able,
         )
     return machine.place(_HOOKS_FILES[client])
 
@@ -158,8 +163,9 @@ def command_here(
     place = str(executable).replace("\\", "/")
     if any(part in f"{place}/" for part in _PASSING):
         raise InvalidInput(
-            f"This program runs from a temporary environment ({executable.parent}) that will be deleted one day; "
-            "install it for good, such as with `uv tool install` or `pipx install`, and run that one."
+            "This program runs from a temporary environment ({parent}) that will be deleted one day; "
+            "install it for good, such as with `uv tool install` or `pipx install`, and run that one.",
+            executable.parent,
         )
     name = "memory-server.exe" if system == "windows" else "memory-server"
     for candidate in (executable.parent / name, called_as):

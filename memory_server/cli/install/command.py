@@ -38,6 +38,7 @@ from memory_server.cli.install.steps import (
 )
 from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir, load
 from sandbox.language import complaint
+from sandbox.locale import _
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
 """Settings given to `install`: the server and its hooks are started with them."""
@@ -56,27 +57,30 @@ async def install(settings: Settings, flags: Namespace) -> None:
         _print(replace(server, hooks=flags.with_hooks), machine.system)
         return
     client: Client = flags.client
-    plans = _plans(client, machine, server, _project(flags), "wanted" if flags.with_hooks else "kept in step")
+    plans = _plans(client, machine, server, _project(flags), "wanted" if flags.with_hooks else _("kept in step"))
     changed = _do(plans, dry_run=flags.dry_run)
     if not changed:
         return
     if flags.with_hooks:
         folder = (settings.data_dir or default_data_dir()).expanduser().absolute()
         _say(
-            f"The hooks store each finished turn as readable text in {folder}. `memory-server pause` stops that for a "
-            "while, and text between <private> and </private> is never stored."
+            _(
+                "The hooks store each finished turn as readable text in {folder}. `memory-server pause` stops "
+                "that for a while, and text between <private> and </private> is never stored.",
+                folder,
+            )
         )
     if client == "claude-code":
         rule = f'{{"permissions": {{"allow": ["mcp__{server.name}"]}}}}'
-        _say(f"Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.")
+        _say(_("Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.", rule))
     if lost := _not_carried_over(flags):
-        _say(f"Not carried over from this shell: {lost}. Give the flag of the same name, such as --data-dir.")
+        _say(_("Not carried over from this shell: {lost}. Give the flag of the same name, such as --data-dir.", lost))
     if not flags.dry_run:
-        _say(f"Restart {CLIENTS[client].title} to use it.")
+        _say(_("Restart {title} to use it.", CLIENTS[client].title))
 
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
-    _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
+    _do(_plans(flags.client, _machine(), _server(flags), _project(flags), _("taken out")), dry_run=flags.dry_run)
 
 
 def _settings_of(server: Server) -> Settings:
@@ -150,11 +154,11 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
         ]
     plans = [project_named(project, conversation)]
     if has_server and not listed.has_it:
-        said = [Plan("Claude Code has the server for all projects already; none was added here.")]
+        said = [Plan(_("Claude Code has the server for all projects already; none was added here."))]
     else:
         plans.append(listed.put())
     if has_hooks and not file.has_it:
-        said.append(Plan("Claude Code has the hooks for all projects already; none were added here."))
+        said.append(Plan(_("Claude Code has the hooks for all projects already; none were added here.")))
     elif hooks == "wanted" or file.has_it:
         plans.append(file.put())
         said += _warned(file.path)
@@ -176,7 +180,7 @@ def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tu
 def _warned(path: Path) -> list[Plan]:
     if is_kept_out_of_git(path):
         return []
-    return [Plan(f"{path} holds paths of this machine, and git does not ignore it; do not commit it.")]
+    return [Plan(_("{path} holds paths of this machine, and git does not ignore it; do not commit it.", path))]
 
 
 def _not_carried_over(flags: Namespace) -> str:
@@ -230,7 +234,7 @@ def _print(server: Server, system: System) -> None:
         "Claude Code (.mcp.json of a project)": edits.of_server(server, "claude-code"),
     }
     if server.hooks:
-        claude = "Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too"
+        claude = _("Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too")
         shown[claude] = edits.of_hooks(server, system)
         shown["Hooks of Cursor (~/.cursor/hooks.json)"] = edits.of_hooks(server, system, "cursor")
     for title, edit in shown.items():

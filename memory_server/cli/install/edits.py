@@ -26,7 +26,7 @@ from memory_server.cli.install.clients import (
     is_our_server,
     server_entry,
 )
-from sandbox.locale import MessageError
+from sandbox.locale import MessageError, _
 
 Document = dict[str, Any]
 """A client's settings: the JSON object that a file holds."""
@@ -71,8 +71,9 @@ def of_server(server: Server, client: Client) -> Edits:
         servers = _inner(document, listed, {})
         if servers.get(server.name) is not None and not is_our_server(servers[server.name]):
             raise NameTaken(
-                f"the name `{server.name}` belongs to another server; give this one another name with --name, or "
-                "remove that one first"
+                "the name `{name}` belongs to another server; give this one another name with --name, or "
+                "remove that one first",
+                server.name,
             )
         servers[server.name] = entry
 
@@ -85,7 +86,7 @@ def of_server(server: Server, client: Client) -> Edits:
 
     found = re.compile(r'memory[-_]server(\.exe)?"')
     strict, toml = client == "claude-code", CLIENTS[client].toml
-    return Edits(f"`{server.name}` of `{listed}`", found, put, take, strict, toml)
+    return Edits(_("`{name}` of `{listed}`", server.name, listed), found, put, take, strict, toml)
 
 
 def of_hooks(server: Server, system: System, client: Client = "claude-code") -> Edits:
@@ -115,7 +116,7 @@ def of_hooks(server: Server, system: System, client: Client = "claude-code") -> 
                 del document["version"]
 
     found = re.compile(r'memory[-_]server[^\n]* hook"')
-    return Edits("the hooks with `memory-server` in `hooks`", found, put, take, client == "claude-code")
+    return Edits(_("the hooks with `memory-server` in `hooks`"), found, put, take, client == "claude-code")
 
 
 def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
@@ -147,13 +148,14 @@ def parsed(text: str, *, toml: bool = False) -> Document:
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise NotJson(f"it is not valid TOML ({error})") from error
+            raise NotJson("it is not valid TOML ({reason})", error) from error
     try:
         value = json.loads(text if text.strip(_BLANK) else "{}", object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise NotStrictJson(
-            f"it is not valid JSON at line {error.lineno}, column {error.colno}, and comments or trailing commas "
-            "would be lost"
+            "it is not valid JSON at line {lineno}, column {colno}, and comments or trailing commas would be lost",
+            error.lineno,
+            error.colno,
         ) from error
     except NotJson:
         raise
@@ -168,7 +170,7 @@ def _object(members: list[tuple[str, Any]]) -> Document:
     made = dict(members)
     if len(made) < len(members):
         ((twice, _),) = Counter(name for name, _ in members).most_common(1)
-        raise NotJson(f"an object in it has `{twice}` twice")
+        raise NotJson("an object in it has `{twice}` twice", twice)
     return made
 
 
@@ -183,7 +185,7 @@ def _inner(document: Document, name: str, empty: T) -> T:
     """The object or array `name` in `document`; it is made if it is missing."""
     inner = document.setdefault(name, empty)
     if not isinstance(inner, type(empty)):
-        raise NotJson(f"`{name}` is not an {'array' if isinstance(empty, list) else 'object'}")
+        raise NotJson("`{name}` is not an {isinstance}", name, "array" if isinstance(empty, list) else "object")
     return inner
 
 

@@ -22,6 +22,7 @@ from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.storage.projects import is_ours, refuse_foreign
+from sandbox.locale import _
 
 BACKUP_SUFFIX = ".before-memory-server"
 CLIENT_SECONDS = 60.0
@@ -72,8 +73,9 @@ class ClientFile:
             text = (data or b"").removeprefix(mark).decode()
         except UnicodeDecodeError as error:
             raise InvalidInput(
-                f"{place} was not changed, because it is not UTF-8; correct it, or paste what `memory-server install "
-                "print` shows."
+                "{place} was not changed, because it is not UTF-8; correct it, or paste what "
+                "`memory-server install print` shows.",
+                place,
             ) from error
         return cls(place, text, mark, edits, data is not None, add, remove)
 
@@ -89,18 +91,22 @@ class ClientFile:
         try:
             after = self._edited(self.text, self.edits.put)
         except NameTaken as error:
-            raise InvalidInput(f"{self.path} was not changed, because {error}.") from error
+            raise InvalidInput("{path} was not changed, because {reason}.", self.path, error) from error
         except NotJson as error:
             if self.edits.strict and isinstance(error, NotStrictJson):
-                advice = "Claude Code ignores such a file as a whole; correct that place, then install again"
-                raise InvalidInput(f"{self.path} was not changed, because {error}. {advice}.") from error
+                advice = _("Claude Code ignores such a file as a whole; correct that place, then install again")
+                raise InvalidInput(
+                    "{path} was not changed, because {reason}. {advice}.", self.path, error, advice
+                ) from error
             if not self.add:
-                advice = "paste this into it yourself, as `memory-server install print` shows it:"
+                advice = _("paste this into it yourself, as `memory-server install print` shows it:")
                 block = self._edited("", self.edits.put).rstrip()
-                raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}\n{block}") from error
+                raise InvalidInput(
+                    "{path} was not changed, because {reason}; {advice}\n{block}", self.path, error, advice, block
+                ) from error
             after = ""  # the client reads its own form of JSON
         if after == self.text:
-            return Plan(f"{self.path} has the entry already; nothing was changed.")
+            return Plan(_("{path} has the entry already; nothing was changed.", self.path))
         with_copy = self.exists and not self.remove
 
         def act() -> None:
@@ -110,8 +116,8 @@ class ClientFile:
             if not self.add:
                 self._write(self.path, after)
 
-        copy = f" A copy of the former file is in {self._backup.name}." if with_copy else ""
-        said = f"{self.path} was changed.{copy}"
+        copy = _(" A copy of the former file is in {name}.", self._backup.name) if with_copy else ""
+        said = _("{path} was changed.{copy}", self.path, copy)
         if not self.add:
             return Plan(said, self._difference(after), act)
         return _run([self.remove if self.has_it else (), self.add], said, act)
@@ -119,16 +125,18 @@ class ClientFile:
     def take(self) -> Plan:
         """The plan to remove the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
         if not self.has_it:
-            return Plan(f"{self.path} does not have the entry; nothing was changed.")
+            return Plan(_("{path} does not have the entry; nothing was changed.", self.path))
         if self.remove:
-            return _run([self.remove], f"{self.path} was changed back.")
+            return _run([self.remove], _("{path} was changed back.", self.path))
         backup = bytes_of(self._backup, links=False)
         before = None if backup is None else backup.decode("utf-8-sig", errors="replace")
         try:
             after = taken_back(self.text, before, self.edits)
         except NotJson as error:
-            advice = f"remove {self.edits.entry} yourself"
-            raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}.") from error
+            advice = _("remove {entry} yourself", self.edits.entry)
+            raise InvalidInput(
+                "{path} was not changed, because {reason}; {advice}.", self.path, error, advice
+            ) from error
 
         def act() -> None:
             self._backup.unlink(missing_ok=True)
@@ -152,7 +160,7 @@ class ClientFile:
 
     def _difference(self, after: str) -> str:
         lines = self.text.splitlines(), after.splitlines()
-        return "\n".join(difflib.unified_diff(*lines, str(self.path), "after the change", lineterm=""))
+        return "\n".join(difflib.unified_diff(*lines, str(self.path), _("after the change"), lineterm=""))
 
     def _write(self, path: Path, text: str) -> None:
         """Write all of it or nothing, and keep the rights of the file."""
@@ -162,7 +170,7 @@ class ClientFile:
             folders.replace_file(path, self.mark + text.encode(), mode)
         except OSError as error:
             raise StorageUnwritable(
-                f"{path} cannot be written: {error.strerror}; nothing was changed.", path
+                _("{path} cannot be written: {reason}; nothing was changed.", path, error.strerror), path
             ) from error
 
 
@@ -174,16 +182,18 @@ def _place_of(path: Path, project: Path | None) -> Path:
         try:
             refuse_foreign(project, path)
         except folders.FileRefused as error:
-            raise InvalidInput(f"{error}; nothing was changed.") from error
+            raise InvalidInput("{reason}; nothing was changed.", error) from error
         return path
     try:
         place = path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError up to Python 3.12
-        raise InvalidInput(f"{path} was not changed, because it is a link that leads to itself; remove it.") from error
+        raise InvalidInput(
+            "{path} was not changed, because it is a link that leads to itself; remove it.", path
+        ) from error
     there = next(each for each in (place, *place.parents) if each.exists())
     if path.is_symlink() and not (is_ours(path) and is_ours(there)):
         raise InvalidInput(
-            f"{path} was not changed, because it is a link of, or to, another user; edit {place} yourself."
+            "{path} was not changed, because it is a link of, or to, another user; edit {place} yourself.", path, place
         )
     return place
 
@@ -202,12 +212,12 @@ def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None]
                     program, capture_output=True, stdin=subprocess.DEVNULL, timeout=CLIENT_SECONDS, check=False
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise ClientFailed(f"`{name}` could not be run: {error}.") from error
+                raise ClientFailed("`{name}` could not be run: {reason}.", name, error) from error
             if done.returncode:
                 why = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
-                raise ClientFailed(f"`{name}` failed: {why or f'status {done.returncode}'}.")
+                raise ClientFailed("`{name}` failed: {why}.", name, why or _("status {returncode}", done.returncode))
 
-    return Plan(said, "\n".join(f"would run: {shlex.join(command)}" for command in wanted), act)
+    return Plan(said, "\n".join(_("would run: {command}", shlex.join(command)) for command in wanted), act)
 
 
 def project_named(project: Path, wanted: str | None) -> Plan:
@@ -219,11 +229,13 @@ def project_named(project: Path, wanted: str | None) -> Plan:
     if wanted is None:
         return Plan()
     if there is None:
-        text, said = text_of(wanted), f"{path} was made: in this folder the conversation is `{wanted}`."
+        text, said = text_of(wanted), _("{path} was made: in this folder the conversation is `{wanted}`.", path, wanted)
         return Plan(said, f"+++ {path}\n{text}", partial(_change, path, text))
     if there != wanted:
-        raise InvalidInput(f"{path} names the conversation `{there}`; change it there, or leave --conversation out.")
-    return Plan(f"{path} already says that the conversation in this folder is `{there}`.")
+        raise InvalidInput(
+            "{path} names the conversation `{there}`; change it there, or leave --conversation out.", path, there
+        )
+    return Plan(_("{path} already says that the conversation in this folder is `{there}`.", path, there))
 
 
 def project_unnamed(project: Path) -> Plan:
@@ -232,8 +244,8 @@ def project_unnamed(project: Path) -> Plan:
     if not path.is_file():
         return Plan()
     if bytes_of(path) != text_of(read(path).conversation).encode():
-        return Plan(f"{path} was changed since it was made, so it stays.")
-    return Plan(f"{path} was removed.", f"--- {path}", partial(_change, path, None))
+        return Plan(_("{path} was changed since it was made, so it stays.", path))
+    return Plan(_("{path} was removed.", path), f"--- {path}", partial(_change, path, None))
 
 
 def _change(path: Path, text: str | None) -> None:
@@ -243,7 +255,7 @@ def _change(path: Path, text: str | None) -> None:
         else:
             folders.replace_file(path, text.encode())
     except OSError as error:
-        raise StorageUnwritable(f"{path} cannot be changed: {error.strerror}.", path) from error
+        raise StorageUnwritable(_("{path} cannot be changed: {reason}.", path, error.strerror), path) from error
 
 
 def _folders_of_client(path: Path) -> Sequence[Path]:
@@ -271,4 +283,4 @@ def bytes_of(path: Path, *, links: bool = True) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}; nothing was changed.") from error
+        raise InvalidInput("{path} cannot be read: {reason}; nothing was changed.", path, error.strerror) from error

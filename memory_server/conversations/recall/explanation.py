@@ -16,6 +16,7 @@ from memory_server.conversations.recall.relevance import Receipt, age_text
 from memory_server.conversations.recall.selection import Recalled
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS
+from sandbox.locale import _
 
 _PREVIEW_CHARS = 40
 
@@ -77,26 +78,39 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     if row in decision.chosen:
         rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
         tier = "top" if rank <= parameters.top_count else "next"
-        return Verdict("came", f"It came as {tier}, number {rank} of {places}.")
+        return Verdict("came", _("It came as {tier}, number {rank} of {places}.", tier, rank, places))
     if not decision.eligible[row]:
         if decision.in_context[row]:
             return Verdict(
                 "in_context",
-                f"Held back: this session said it {age_text(age_ms)} ago and still has it in its context. "
-                "It can come in any other session, and in this one after its context was compacted.",
+                _(
+                    "Held back: this session said it {age} ago and still has it in its context. It can come in "
+                    "any other session, and in this one after its context was compacted.",
+                    age_text(age_ms),
+                ),
             )
         ahead_ms = max(0, recalled.memory.time_ms - decision.now_ms)
         return Verdict(
             "too_recent",
-            "Held back: it belongs to this conversation, is not known to come from another session, and is only "
-            f"{age_text(age_ms)} old. It can come in {age_text(parameters.own_conversation_ms - age_ms + ahead_ms)}.",
+            _(
+                "Held back: it belongs to this conversation, is not known to come from another session, and is "
+                "only {age} old. It can come in {age2}.",
+                age_text(age_ms),
+                age_text(parameters.own_conversation_ms - age_ms + ahead_ms),
+            ),
         )
     if (near := decision.passed_over.get(row)) is not None:
         others, apart_ms = decision.explained([near]), _apart(decision, row, near)
         return Verdict(
             "same_moment",
-            f"Held back: it is {age_text(apart_ms)} apart from a more relevant memory that came, {shown(others[0])}. "
-            f"At most {parameters.same_moment} of the same {parameters.spacing_ms / MINUTE_MS:g} min can come.",
+            _(
+                "Held back: it is {age} apart from a more relevant memory that came, {others}. At most "
+                "{same_moment} of the same {spacing:g} min can come.",
+                age_text(apart_ms),
+                shown(others[0]),
+                parameters.same_moment,
+                parameters.spacing_ms / MINUTE_MS,
+            ),
             others,
             apart_ms,
         )
@@ -106,24 +120,30 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     nearness = recalled.receipt.nearness
     by_meaning = nearness is not None and (parameters.weak_too or nearness.stands_out)
     if missing > 0.0 and not by_meaning:
-        why = "" if recalled.receipt.matched else "it shares no word with these messages, and "
-        points = f"{missing:.1f} of the {decision.needed:.1f} points needed"
-        return Verdict("below_threshold", f"Not relevant enough: {why}it lacks {points}.")
+        why = "" if recalled.receipt.matched else _("it shares no word with these messages, and ")
+        points = _("{reason:.1f} of the {needed:.1f} points needed", missing, decision.needed)
+        return Verdict("below_threshold", _("Not relevant enough: {why}it lacks {points}.", why, points))
     if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
-        only = "It shares too few words with the last message that say something."
+        only = _("It shares too few words with the last message that say something.")
         return Verdict("below_threshold", only)
     others = decision.explained(decision.chosen)
     if others and not parameters.weak_too and decision.relevance[row] < decision.least_beside:
-        beside = f"it has less than {parameters.nearly_best:.0%} of the relevance of {shown(others[0])}"
-        return Verdict("outranked", f"Relevant enough, but not unasked: {beside}.", others[:1])
+        beside = _(
+            "it has less than {nearly_best:.0%} of the relevance of {others}", parameters.nearly_best, shown(others[0])
+        )
+        return Verdict("outranked", _("Relevant enough, but not unasked: {beside}.", beside), others[:1])
     if not others:
-        return Verdict("outranked", "Relevant enough, but the settings leave no place for top and next.")
-    count = "the only place" if len(others) == 1 else f"the {len(others)} places"
+        return Verdict("outranked", _("Relevant enough, but the settings leave no place for top and next."))
+    count = _("the only place") if len(others) == 1 else _("the {others} places", len(others))
     took = "; ".join(map(shown, others))
     if decision.nearness is not None:
-        said = f"Relevant enough, but others, which come first by words and meaning, took {count}: {took}."
+        said = _(
+            "Relevant enough, but others, which come first by words and meaning, took {number}: {took}.", count, took
+        )
         return Verdict("outranked", said, others)
-    return Verdict("outranked", f"Relevant enough, but more relevant memories took {count}: {took}.", others)
+    return Verdict(
+        "outranked", _("Relevant enough, but more relevant memories took {number}: {took}.", count, took), others
+    )
 
 
 def _draw(decision: Decision, row: int) -> Chance | None:
@@ -139,8 +159,12 @@ def _draw(decision: Decision, row: int) -> Chance | None:
         share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
         # It does not say whether it was drawn: that would be true only of this decision, which nobody saw.
         return Chance(
-            f"It may come as a flashback, by chance: in {share} of such searches (weight {weight:.2f} of "
-            f"{f'{total:,.1f}' if total >= 100 else f'{total:.2f}'}).",
+            _(
+                "It may come as a flashback, by chance: in {share} of such searches (weight {weight:.2f} of {total}).",
+                share,
+                weight,
+                f"{total:,.1f}" if total >= 100 else f"{total:.2f}",
+            ),
             weight,
             total,
             probability,
@@ -150,7 +174,7 @@ def _draw(decision: Decision, row: int) -> Chance | None:
     if near is None:
         return None
     apart, came = age_text(_apart(decision, row, near)), decision.columns.memory(near).id
-    return Chance(f"It cannot be a flashback: it is {apart} apart from {came}, which came.")
+    return Chance(_("It cannot be a flashback: it is {apart} apart from {came}, which came.", apart, came))
 
 
 def _apart(decision: Decision, row: int, other: int) -> int:

@@ -23,6 +23,7 @@ from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
 from nlp import Sought, gram_weight
 from nlp.grams import pairs_in
+from sandbox.locale import _
 
 _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
 """Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
@@ -103,11 +104,19 @@ class Receipt:
         heaviest = sorted(self.matched, key=lambda word: -word.points)
         words = ", ".join(word.text() for word in heaviest[:3])
         if len(heaviest) > 3:
-            words += f" and {len(heaviest) - 3} more"
-        around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
-        span = f"; +{self.span:.1f} for its time" if self.span else ""
-        cue = f"; +{self.cue:.1f} for what is asked" if self.cue else ""
-        points = f"{around}{span}{cue}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
+            words += _(" and {names} more", len(heaviest) - 3)
+        around = _("; +{around:.1f} from what was said around it", self.around) if self.around else ""
+        span = _("; +{span:.1f} for its time", self.span) if self.span else ""
+        cue = _("; +{cue:.1f} for what is asked", self.cue) if self.cue else ""
+        points = _(
+            "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
+            around,
+            span,
+            cue,
+            self.decay,
+            age_text(self.age_ms),
+            self.score,
+        )
         line = f"{words or 'no shared word'}{points}"
         return line if self.nearness is None else f"{line}; {self.nearness.line()}"
 
@@ -300,10 +309,10 @@ def age_text(age_ms: int) -> str:
     """An age for people: `5 min`, `3 h`, `12 days`."""
     minutes = age_ms / 60_000
     if minutes < 60:
-        return f"{minutes:.0f} min"
+        return _("{minutes:.0f} min", minutes)
     if minutes < 48 * 60:
-        return f"{minutes / 60:.0f} h"
-    return f"{age_ms / DAY_MS:.0f} days"
+        return _("{minutes:.0f} h", minutes / 60)
+    return _("{age:.0f} days", age_ms / DAY_MS)
 
 
 _Key = tuple[bool, str]

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from memory_server.kernel.errors import InvalidInput
 from memory_server.serving.http.callers import ALL, Caller, Tokens
 from memory_server.serving.http.door import Enter
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 
 LEAST_CHARS = 32
 """Characters of `http.token`."""
-_HOW = "run `memory-server tokens add NAME`, or set http.token in the environment"
+_HOW = _("run `memory-server tokens add NAME`, or set http.token in the environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -
     }
     ways = [name for name, is_set in given.items() if is_set]
     if not ways:
-        raise InvalidInput(f"Nobody could enter; {_HOW}.")
+        raise InvalidInput("Nobody could enter; {how}.", _HOW)
     if len(ways) > 1:
-        raise InvalidInput(f"Both {' and '.join(ways)} are given; keep one way to enter.")
+        raise InvalidInput("Both {ways} are given; keep one way to enter.", " and ".join(ways))
     if settings.open and not loopback:
-        raise InvalidInput(f"http.open lets everybody in, so it works only on 127.0.0.1; {_HOW}.")
+        raise InvalidInput("http.open lets everybody in, so it works only on 127.0.0.1; {how}.", _HOW)
     if not loopback:
         log.warning("listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front")
     public = urlsplit(settings.public_url or "")
@@ -81,7 +82,7 @@ def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -
 
 def _by_token(token: str | None) -> Enter:
     if token is not None and len(token) < LEAST_CHARS:
-        raise InvalidInput(f"http.token has fewer than {LEAST_CHARS} characters; choose a long random one.")
+        raise InvalidInput("http.token has fewer than {chars} characters; choose a long random one.", LEAST_CHARS)
 
     async def enter(given: str | None) -> Caller | None:
         if token is None or hmac.compare_digest((given or "").encode(), token.encode()):

@@ -35,6 +35,7 @@ from memory_server.serving.http.refusals import Refused
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
+from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings
@@ -282,7 +283,7 @@ async def _run(door: Door, listener: socket.socket, stop: asyncio.Event, tenants
     on_signals(stop.set)
     serving = asyncio.create_task(server.serve([listener]))
     stopping = asyncio.create_task(stop.wait())
-    node.say(f"serving MCP on http://{host}:{port}/mcp")
+    node.say(_("serving MCP on http://{host}:{port}/mcp", host, port))
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not serving.done():
@@ -298,7 +299,9 @@ def _listener(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
         said = getattr(error, "strerror", None) or str(error)
-        raise InvalidInput(f"Cannot listen on {host}:{port}: {said}; choose another address.") from error
+        raise InvalidInput(
+            "Cannot listen on {host}:{port}: {said}; choose another address.", host, port, said
+        ) from error
     # asyncio does this only for sockets that name their protocol; without it an answer waits 40 ms for the client.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
@@ -308,5 +311,5 @@ def address_of(text: str) -> tuple[str, int]:
     """The host and port of `[HOST:]PORT`. Raises InvalidInput: it is not one."""
     host, colon, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal() and int(port) <= 65_535) or (colon and not host):
-        raise InvalidInput(f"`{text}` is not an address; write a port such as 8460, or 127.0.0.1:8460.")
+        raise InvalidInput("`{text}` is not an address; write a port such as 8460, or 127.0.0.1:8460.", text)
     return host or "127.0.0.1", int(port)

@@ -29,6 +29,7 @@ from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.files import advice_on
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
+from sandbox.locale import _
 
 ENDING = ".backup.gz"
 FORMAT = "memory-server backup"
@@ -76,7 +77,12 @@ class BackupFolder:
                     pass
             except (codec.NotARecord, OSError, EOFError, zlib.error) as error:
                 raise BackupBroken(
-                    f"The backup {name} cannot be used: {error}. Nothing was changed; choose another backup.", path
+                    _(
+                        "The backup {name} cannot be used: {reason}. Nothing was changed; choose another backup.",
+                        name,
+                        error,
+                    ),
+                    path,
                 ) from error
             yield backup, _conversations(file, start)
 
@@ -100,7 +106,9 @@ class BackupFolder:
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:
-            raise StorageUnwritable(f"The backup {name} was not deleted: {advice_on(error)}.", path) from error
+            raise StorageUnwritable(
+                _("The backup {name} was not deleted: {advice_on}.", name, advice_on(error)), path
+            ) from error
         folders.sync_folder(self.folder)
 
     def _path(self, name: str) -> Path:
@@ -115,8 +123,8 @@ class BackupFolder:
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:
-            reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
-            raise BackupBroken(f"The backup {name} cannot be read: {reason}.", path) from error
+            reason = _("it is a link") if error.errno == errno.ELOOP else error.strerror
+            raise BackupBroken(_("The backup {name} cannot be read: {reason}.", name, reason), path) from error
         with os.fdopen(descriptor, "rb") as file:
             yield file
 
@@ -132,8 +140,12 @@ class BackupFolder:
 
     def _missing(self, name: str) -> BackupNotFound:
         names = [backup.name for backup in self.listed()[:5]]
-        known = f"there are {', '.join(names)}" if names else "there are none yet; make one with backup_memories"
-        return BackupNotFound(f"There is no backup called `{name}`; {known}.")
+        known = (
+            _("there are {context}", ", ".join(names))
+            if names
+            else _("there are none yet; make one with backup_memories")
+        )
+        return BackupNotFound("There is no backup called `{name}`; {known}.", name, known)
 
 
 class BackupFileWriter:
@@ -254,12 +266,14 @@ def _lines(body: gzip.GzipFile, most: int) -> Iterator[bytes]:
     while line := body.readline(record_lines.LONGEST_LINE + 1):
         most -= len(line)
         if most < 0 or len(line) > record_lines.LONGEST_LINE:
-            raise zlib.error("it unpacks to far more than memories do")
+            raise zlib.error(_("it unpacks to far more than memories do"))
         yield line
 
 
 def _taken(name: str) -> InvalidInput:
-    return InvalidInput(f"There is a backup called `{name}` already; choose another name, or delete that one first.")
+    return InvalidInput(
+        "There is a backup called `{name}` already; choose another name, or delete that one first.", name
+    )
 
 
 @contextlib.contextmanager
@@ -267,4 +281,6 @@ def _told(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageUnwritable(f"The backup was not made in {folder}: {advice_on(error)}.", folder) from error
+        raise StorageUnwritable(
+            _("The backup was not made in {folder}: {advice_on}.", folder, advice_on(error)), folder
+        ) from error

@@ -21,6 +21,7 @@ from memory_server.kernel import times
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import shown
 from memory_server.storage.json_store import codec
+from sandbox.locale import _
 
 FORMAT = "memory-server"
 VERSION = 1
@@ -81,7 +82,7 @@ def groups(lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]
             case {"long": dict() as record}:
                 group.long.append((place, record))
             case _:
-                wrong(place, "it is neither a memory nor a conversation")
+                wrong(place, _("it is neither a memory nor a conversation"))
     yield group
 
 
@@ -93,7 +94,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
     def read() -> Iterator[tuple[str, codec.Json]]:
         nonlocal place
         for number, line in enumerate(lines, 1):
-            place = f"line {number}"
+            place = _("line {number}", number)
             yield place, codec.load_object(line)
 
     def refuse(_: str, reason: str) -> None:
@@ -115,20 +116,22 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
                 raise codec.NotARecord("conversations are missing before it")
             ended = group.ends
     except (codec.NotARecord, InvalidInput) as error:
-        raise codec.NotARecord(f"{place} cannot be read: {error}") from error
+        raise codec.NotARecord("{name} cannot be read: {reason}", place, error) from error
     if not ended:
         raise codec.NotARecord("it ends too early")
 
 
 def _contents(group: Group, head: codec.Json) -> Contents:
     if (head.get("shortTerm"), head.get("longTerm")) != (len(group.short), len(group.long)):
-        raise codec.NotARecord(f"memories of the conversation {head['conversation']} are missing before it")
+        raise codec.NotARecord(
+            "memories of the conversation {conversation} are missing before it", head["conversation"]
+        )
     left_out: list[str] = []
 
     def may_be_stored(memory: ShortTermMemory | LongTermMemory) -> bool:
         if (reason := excess(memory)) is not None:
             name = memory.id if isinstance(memory, ShortTermMemory) else memory.name
-            left_out.append(f"{shown(name)}: {reason}")
+            left_out.append(_("{about}: {what}", shown(name), reason))
         return reason is None
 
     name, cleaned = conversation_id_of(str(head["conversation"])), head.get("lastCleanup")
@@ -145,4 +148,4 @@ def check_first(fields: Any) -> None:
     if not isinstance(version, int):
         raise codec.NotARecord("it is not an export of memory-server")
     if version > VERSION:
-        raise codec.NotARecord(f"it is of version {version}, of a newer memory-server; update this one")
+        raise codec.NotARecord("it is of version {version}, of a newer memory-server; update this one", version)

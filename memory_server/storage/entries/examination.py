@@ -11,7 +11,7 @@ import orjson
 
 from memory_server.kernel.text import Finding, Grade
 from nlp.index_terms import signature
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 LARGE_BYTES = 1024**3
 """A database above this is worth a look: 10,000 notes take 50 MB."""
@@ -34,7 +34,7 @@ def examine(place: Path, embeds: str, connection: sqlite3.Connection) -> list[Fi
     size, value = place.stat().st_size, partial(_value, connection)
     found = [Finding(grade, "knowledge", said) for grade, said in _said(place, embeds, connection, size)]
     count = value(f"SELECT count(*) FROM ({_LIVE})") if not found else 0
-    return found or [Finding("ok", "knowledge", f"{count:,} entries in {size / 1024**2:.1f} MB")]
+    return found or [Finding("ok", "knowledge", _("{number:,} entries in {size:.1f} MB", count, size / 1024**2))]
 
 
 def damage(connection: sqlite3.Connection) -> str:
@@ -50,7 +50,7 @@ def damage(connection: sqlite3.Connection) -> str:
             for text in texts[_LISTED:]:
                 orjson.loads(text)
         except (ValueError, AttributeError):  # not UTF-8, not JSON, or not there
-            return f"a text of entry {number} cannot be read"
+            return _("a text of entry {number} cannot be read", number)
     return ""
 
 
@@ -61,19 +61,22 @@ def _value(connection: sqlite3.Connection, query: str) -> object:
 def _said(place: Path, embeds: str, connection: sqlite3.Connection, size: int) -> Iterator[tuple[Grade, str]]:
     value = partial(_value, connection)
     if wrong_there := damage(connection):
-        said = f"{place} is damaged ({wrong_there}), and nothing is written to it"
-        yield "error", f"{said}; `memory-server backup restore NAME --overwrite` replaces it."
+        said = _("{place} is damaged ({wrong_there}), and nothing is written to it", place, wrong_there)
+        yield "error", _("{said}; `memory-server backup restore NAME --overwrite` replaces it.", said)
         return
     if wrong := value(_WRONG):
-        yield "error", f"The index is wrong for {wrong} entries; run `memory-server knowledge reindex`."
+        yield "error", _("The index is wrong for {wrong} entries; run `memory-server knowledge reindex`.", wrong)
     if value("SELECT value FROM meta WHERE name = 'terms'") != signature():
-        yield "warning", "The index has other normal forms of words; run `memory-server knowledge reindex`."
+        yield "warning", _("The index has other normal forms of words; run `memory-server knowledge reindex`.")
     if embeds and isinstance(missing := value(_WITHOUT_VECTOR), int) and missing:
         said = counted(missing, "memory")
-        yield "note", f"{said} of users without a vector; `memory-server knowledge cleanup` makes them."
+        yield "note", _("{said} of users without a vector; `memory-server knowledge cleanup` makes them.", said)
     if value("PRAGMA journal_mode") != "wal":
-        yield "warning", f"{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network."
+        yield (
+            "warning",
+            _("{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network.", place),
+        )
     if place.stat().st_mode & 0o077:
-        yield "warning", f"{place} can be read by others; run `chmod 600` on it."
+        yield "warning", _("{place} can be read by others; run `chmod 600` on it.", place)
     if size > LARGE_BYTES:
-        yield "note", f"{place} has {size / 1024**3:.1f} GB."
+        yield "note", _("{place} has {size:.1f} GB.", place, size / 1024**3)

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from sandbox.locale import MessageError
+from sandbox.locale import MessageError, _
 
 MAX_BYTES, MAX_LEVELS = 4 * 1024, 20
 """Bytes and levels of front matter at most: it holds a key, tags and times. libyaml takes the square of the levels."""
@@ -48,7 +48,7 @@ def read(data: bytes) -> Page | None:
     except UnicodeDecodeError as error:
         if not data.removeprefix(b"\xef\xbb\xbf").startswith(MARK.encode()):
             return None
-        raise Unreadable(f"it is not UTF-8 at byte {error.start}") from error
+        raise Unreadable("it is not UTF-8 at byte {start}", error.start) from error
     lines = text.split("\n")
     if lines[0].rstrip() != MARK:
         if _CONFLICT.fullmatch(lines[0].rstrip()) and MARK in map(str.rstrip, lines[1:_CONFLICT_LINES]):
@@ -83,10 +83,10 @@ def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> b
 def _refuse_large(front: str) -> None:
     """Before YAML, because the parser is slow with many brackets. Those in texts count too."""
     if len(front.encode()) > MAX_BYTES:
-        raise Unreadable(f"its front matter has more than {MAX_BYTES:,} bytes")
+        raise Unreadable("its front matter has more than {bytes:,} bytes", MAX_BYTES)
     steps = (_STEPS.get(each, 0) for each in front)
     if max(accumulate(steps, lambda *both: max(0, sum(both)), initial=0)) > MAX_LEVELS:
-        raise Unreadable(f"its front matter has more than {MAX_LEVELS} levels of brackets")
+        raise Unreadable("its front matter has more than {levels} levels of brackets", MAX_LEVELS)
 
 
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -97,13 +97,13 @@ def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
                 raise Unreadable("its front matter has aliases (`*name`); write the values out")
             level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if level > MAX_LEVELS:
-                raise Unreadable(f"its front matter has more than {MAX_LEVELS} levels")
+                raise Unreadable("its front matter has more than {levels} levels", MAX_LEVELS)
         node = yaml.compose(front, _Loader)
         values = yaml.load(front, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
-        line = "" if place is None else f" in line {place.line + 2}"
-        raise Unreadable(f"its front matter is not YAML{line}") from error
+        line = "" if place is None else _(" in line {line}", place.line + 2)
+        raise Unreadable("its front matter is not YAML{line}", line) from error
     if node is None:
         return {}, {}
     if not isinstance(node, yaml.MappingNode) or not all(isinstance(name, str) for name in values):

@@ -37,7 +37,7 @@ from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.sqlite_store import told
 from memory_server.storage.projects import foreign, is_link, owners_in, refuse_foreign
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 T = TypeVar("T")
 ARCHIVE, ENDING = "archive/", ".md"
@@ -49,7 +49,7 @@ _LEAST_BYTES = 1_000
 """As which a smaller file counts, so that there are 10,000 files at most."""
 _MOST_NAMED = 50
 """Files that cannot be read and are named; of more, their number."""
-_LEFT_OUT = f"of a layer and of its archive, the newest files are read, up to {MAX_BYTES:,} bytes"
+_LEFT_OUT = _("of a layer and of its archive, the newest files are read, up to {bytes:,} bytes", MAX_BYTES)
 _PLAIN = re.compile(r"\w[\w.-]*")
 _NAME_BYTES = 80
 _SETTLED_NS = 2_000_000_000
@@ -102,7 +102,7 @@ class MarkdownFolder:
         """As in `ports.Entries`. All changes are checked before the first file is written; a disk that then fails may
         have some of them, each file whole."""
         if self.read_only:
-            raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
+            raise StorageUnwritable(_("Nothing can be changed, because `read_only` is set."), self.place)
 
         def work() -> Committed[T]:
             lock = self._locked()
@@ -128,7 +128,7 @@ class MarkdownFolder:
             named = [(name, said) for name, said in here if said != _LEFT_OUT][:_MOST_NAMED]
             if len(named) == len(here):
                 return dict(named)
-            more = [said for _, said in here if said == _LEFT_OUT] or ["they are broken too"]
+            more = [said for _, said in here if said == _LEFT_OUT] or [_("they are broken too")]
             return {**dict(named), f"{counted(len(here) - len(named), 'more file')}": more[0]}
 
         return await self.look(self.scope, read)
@@ -138,7 +138,10 @@ class MarkdownFolder:
             return [
                 f"{self.place / name}: {file.trouble}."
                 if file.trouble
-                else f"{self.place / name} has the key of a newer file, which counts; rename or delete one of them."
+                else _(
+                    "{place} has the key of a newer file, which counts; rename or delete one of them.",
+                    self.place / name,
+                )
                 for name, file in sorted(self._files.items(), key=lambda each: (each[1].trouble is None, each[0]))
                 if file.trouble or (file.entry is not None and name not in self._shown)
             ]
@@ -147,7 +150,11 @@ class MarkdownFolder:
             found = [Finding("warning", "layers", each) for each in await self.look(self.scope, said)]
         except StorageError as error:
             return [Finding("error", "layers", str(error))]
-        whole = [Finding("ok", "layers", f"{len(self._shown):,} entries in {self.place}")] if self._shown else []
+        whole = (
+            [Finding("ok", "layers", _("{shown:,} entries in {place}", len(self._shown), self.place))]
+            if self._shown
+            else []
+        )
         return found or whole
 
     async def aclose(self) -> None:
@@ -172,7 +179,7 @@ class MarkdownFolder:
                 elif before is not None:
                     self._remove(self._path(before))
         except OSError as error:
-            said = f"{self.place} cannot be written: {folders.advice_on(error)}."
+            said = _("{place} cannot be written: {advice_on}.", self.place, folders.advice_on(error))
             raise StorageUnwritable(said, self.place) from error
         finally:
             held = self._refreshed()
@@ -200,8 +207,9 @@ class MarkdownFolder:
             name = _name(entry, stem)
             if (file := self._files.get(name)) is not None and file.trouble is not None:
                 raise InvalidInput(
-                    f"{self.place / name} cannot be read, because {file.trouble}; mend it or move it away. "
-                    "Nothing was changed."
+                    "{place} cannot be read, because {trouble}; mend it or move it away. Nothing was changed.",
+                    self.place / name,
+                    file.trouble,
                 )
 
     def _refreshed(self) -> rows.Held:
@@ -209,7 +217,9 @@ class MarkdownFolder:
         try:
             self._files = self._read_all()
         except OSError as error:
-            raise StorageError(f"{self.place} cannot be read: {folders.advice_on(error)}.", self.place) from error
+            raise StorageError(
+                _("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)), self.place
+            ) from error
         held, shown = rows.Held(self._index, self.scope, make=True), self._counting()
         if shown != self._shown:
             self._index.execute("BEGIN")
@@ -341,7 +351,9 @@ class MarkdownFolder:
             data = front_matter.write(entry.body.replace("\r\n", "\n").strip("\n"), fields, former)
         except front_matter.Unreadable as error:
             if old is None or entry.archived_ms is None:
-                said = f"{path} was not written, because {error}; give a plainer key, or leave some tags out."
+                said = _(
+                    "{path} was not written, because {reason}; give a plainer key, or leave some tags out.", path, error
+                )
                 raise InvalidInput(said) from error
             # Only the time of the move does not fit, and that of the file says it too: it must make room for others.
             data = there
@@ -393,12 +405,14 @@ class MarkdownFolder:
             folders.make_folder(folder)
             while (lock := try_lock(folder / "lock")) is None:
                 if time.monotonic() > deadline:
-                    said = f"Another process holds {self.place} for too long; nothing was changed, try again."
+                    said = _("Another process holds {place} for too long; nothing was changed, try again.", self.place)
                     raise LockTimeout(said, self.place)
                 time.sleep(_PAUSE_SECONDS)
                 waited = 1
         except OSError as error:
-            raise StorageUnwritable(f"{folder} cannot be written: {folders.advice_on(error)}.", folder) from error
+            raise StorageUnwritable(
+                _("{place} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
+            ) from error
         self.meter.count("layers", "waits", waited)
         return lock
 
@@ -406,8 +420,8 @@ class MarkdownFolder:
 def _unusable(found: os.stat_result, owners: Collection[int] | None) -> str | None:
     """Why a file is not read; None: it is."""
     if (reason := foreign(found, owners)) is not None:
-        return f"it {reason}"
-    return f"it has more than {MAX_FILE_BYTES:,} bytes" if found.st_size > MAX_FILE_BYTES else None
+        return _("it {reason}", reason)
+    return _("it has more than {file:,} bytes", MAX_FILE_BYTES) if found.st_size > MAX_FILE_BYTES else None
 
 
 def _name(entry: Entry, stem: str) -> str:

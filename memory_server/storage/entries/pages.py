@@ -10,6 +10,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.knowledge.note_pages import MARK
 from memory_server.storage.projects import refuse_foreign
+from sandbox.locale import _
 
 
 def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:
@@ -29,8 +30,9 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
         own = [path for path, data in there.items() if not data.startswith(MARK.encode()) and data.strip()]
         if own and not force:
             raise InvalidInput(
-                f"{own[0]} was not made by `knowledge document`; move it away, choose another --output, or add "
-                "--force. No page was written."
+                "{own} was not made by `knowledge document`; move it away, choose another --output, or add "
+                "--force. No page was written.",
+                own[0],
             )
         for path, data in files.items():
             if there.get(path) != data:
@@ -38,6 +40,6 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
                 folders.replace_file(path, data)
     except OSError as error:
         raise StorageUnwritable(
-            f"The pages in {folder} cannot be written: {folders.advice_on(error)}.", folder
+            _("The pages in {folder} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
         ) from error
     return list(files)

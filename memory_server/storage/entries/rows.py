@@ -41,6 +41,7 @@ from memory_server.knowledge.entry import (
 from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import schema
 from nlp.index_terms import Sought, index_form, signature, sought_in, terms_of
+from sandbox.locale import _
 
 T = TypeVar("T")
 Done = tuple[Entry | None, tuple[int, bytes | None, int] | None]
@@ -527,7 +528,7 @@ def _json(text: str, damaged: Any, lenient: bool) -> Any:
     except ValueError as error:
         if lenient:
             return damaged
-        raise schema.damaged(f"a value is not JSON: {error}") from error
+        raise schema.damaged(_("a value is not JSON: {reason}", error)) from error
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from nlp.index_terms import index_form, signature
+from sandbox.locale import _
 
 VERSION = 1
 APPLICATION = 0x6D737276
@@ -63,10 +64,13 @@ def connect(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Conne
     folder that cannot be written."""
     if sqlite3.sqlite_version_info < LEAST_SQLITE:
         raise StorageError(
-            f"Knowledge needs SQLite 3.34 or newer, and this Python has {sqlite3.sqlite_version}; use a newer Python."
+            _(
+                "Knowledge needs SQLite 3.34 or newer, and this Python has {sqlite_version}; use a newer Python.",
+                sqlite3.sqlite_version,
+            )
         )
     if place is not None and mode == "rw" and place.is_symlink():
-        raise folders.FileRefused(place, "is a link and not a file")
+        raise folders.FileRefused(place, _("is a link and not a file"))
     flags = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
     name = ":memory:" if place is None else f"file:{quote(place.as_posix())}?{flags}"
     connection = sqlite3.connect(
@@ -127,10 +131,11 @@ def version_of(connection: sqlite3.Connection, place: Path | None) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION:
-        raise StorageError(f"{place} is a database of another program; move it away, and try again.", place)
+        raise StorageError(_("{place} is a database of another program; move it away, and try again.", place), place)
     if version > VERSION:
         raise StorageUnwritable(
-            f"{place} was written by a newer memory-server; update this one, and nothing there was changed.", place
+            _("{place} was written by a newer memory-server; update this one, and nothing there was changed.", place),
+            place,
         )
     return int(version)
 
@@ -141,7 +146,9 @@ def check(connection: sqlite3.Connection, place: Path) -> None:
     """
     found = version_of(connection, place) and connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
-        raise StorageError(f"{place} is not a usable copy of knowledge ({found}); nothing was changed.", place)
+        raise StorageError(
+            _("{place} is not a usable copy of knowledge ({found}); nothing was changed.", place, found), place
+        )
 
 
 def last_operation(connection: sqlite3.Connection) -> int:
@@ -167,7 +174,7 @@ def refuse_cut(place: Path) -> None:
     if _is_cut(place):
         time.sleep(_SECOND_LOOK_SECONDS)
         if _is_cut(place):
-            raise damaged("pages are missing at its end")
+            raise damaged(_("pages are missing at its end"))
 
 
 def _is_cut(place: Path) -> bool:
@@ -236,25 +243,36 @@ def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
     """What went wrong, as a sentence that says what to do."""
     code = getattr(error, "sqlite_errorcode", None) or 0
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
-        said = f"The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it again."
+        said = _("The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it again.", place)
         return StorageError(said, place)
     match sqlite3.SQLITE_CORRUPT if _is_no_text(error) else code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return LockTimeout(f"Another process holds {place} for too long; nothing was changed, try again.", place)
+            return LockTimeout(
+                _("Another process holds {place} for too long; nothing was changed, try again.", place), place
+            )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            what = f"{place} is damaged or is not a database ({error}); `memory-server doctor` examines it, and "
+            what = _(
+                "{place} is damaged or is not a database ({reason}); `memory-server doctor` examines it, and ",
+                place,
+                error,
+            )
             return StorageError(
-                f"{what}`memory-server backup restore NAME --overwrite` brings a backup back. It was not touched.",
+                _(
+                    "{what}`memory-server backup restore NAME --overwrite` brings a backup back. It was not touched.",
+                    what,
+                ),
                 place,
             )
         case sqlite3.SQLITE_FULL:
-            said = f"{place} cannot grow, because the disk is full; make room and try again."
+            said = _("{place} cannot grow, because the disk is full; make room and try again.", place)
             return StorageUnwritable(said, place)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            what = f"{place} cannot be opened for writing; check its owner and permissions"
-            return StorageUnwritable(f"{what}, or choose another --data-dir.", place)
+            what = _("{place} cannot be opened for writing; check its owner and permissions", place)
+            return StorageUnwritable(_("{what}, or choose another --data-dir.", what), place)
         case _:
-            return StorageError(f"{place} cannot be used: {error}; `memory-server doctor` examines it.", place)
+            return StorageError(
+                _("{place} cannot be used: {reason}; `memory-server doctor` examines it.", place, error), place
+            )
 
 
 def make_file(place: Path) -> None:

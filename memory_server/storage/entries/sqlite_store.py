@@ -30,6 +30,7 @@ from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall
 from memory_server.storage.entries import examination, rows, schema
+from sandbox.locale import _
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -308,7 +309,7 @@ class SqliteStore:
 
     def _refuse_read_only(self) -> None:
         if self.read_only:
-            raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
+            raise StorageUnwritable(_("Nothing can be changed, because `read_only` is set."), self.place)
 
     def _connection(self, role: str) -> sqlite3.Connection:
         """The connection of this thread; opened again where the file at that place is another one than it was."""
@@ -370,12 +371,12 @@ async def told(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path |
         try:
             return work()
         except sqlite3.IntegrityError as error:
-            said = "Another entry has that name now; rename or delete it first. Nothing was changed."
+            said = _("Another entry has that name now; rename or delete it first. Nothing was changed.")
             raise InvalidInput(said) from error
         except sqlite3.Error as error:
             raise schema.trouble(error, place) from error
         except OSError as error:
-            said = f"{place} cannot be written: {error.strerror or error}; nothing was changed."
+            said = _("{path} cannot be written: {reason}; nothing was changed.", place, error.strerror or error)
             raise StorageUnwritable(said, place) from error
 
     return await asyncio.get_running_loop().run_in_executor(threads, run)

@@ -25,7 +25,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory, e
 from memory_server.kernel import strict_json, times
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper
-from sandbox.locale import MessageError
+from sandbox.locale import MessageError, _
 
 Json = dict[str, Any]
 M = TypeVar("M", ShortTermMemory, LongTermMemory)
@@ -34,7 +34,7 @@ _WORD, _WEIGHT = itemgetter("word"), itemgetter("weight")
 _FLOATS = {float}
 _ROLE: dict[str, Role] = {role: role for role in ROLES}
 """One string for each role: a parsed one takes 60 bytes in each message."""
-TOO_DEEP = f"it is nested too deeply; take levels out until it has at most {DEEPEST}"
+TOO_DEEP = _("it is nested too deeply; take levels out until it has at most {deepest}", DEEPEST)
 
 
 class NotARecord(MessageError, ValueError):
@@ -74,7 +74,7 @@ def load_object(data: bytes) -> Json:
     try:
         fields = loads(data)
     except ValueError as error:
-        raise NotARecord(f"it is not JSON: {error}") from error
+        raise NotARecord("it is not JSON: {reason}", error) from error
     if not isinstance(fields, dict):
         raise NotARecord("it is not a JSON object")
     return fields
@@ -135,8 +135,8 @@ def milliseconds(value: Any) -> int:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return times.milliseconds(times.EPOCH + timedelta(milliseconds=value))
     except (ValueError, OverflowError) as error:
-        raise NotARecord(f"the time {value!r} is out of range or malformed") from error
-    raise NotARecord(f"the time {value!r} is neither ISO 8601 text nor milliseconds")
+        raise NotARecord("the time {value!r} is out of range or malformed", value) from error
+    raise NotARecord("the time {value!r} is neither ISO 8601 text nor milliseconds", value)
 
 
 # --- messages ----------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) 
             if not ours and (reason := excess(memory)) is not None:
                 raise NotARecord(reason)
         except (NotARecord, RecursionError) as error:
-            raise NotARecord(f"record {number} cannot be read: {reason_of(error)}") from error
+            raise NotARecord("record {number} cannot be read: {reason}", number, reason_of(error)) from error
         yield memory
 
 

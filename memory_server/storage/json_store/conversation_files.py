@@ -25,6 +25,7 @@ from memory_server.kernel.files import folder_name, hashed_name
 from memory_server.storage.json_store import codec, past, snapshots
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
 from memory_server.storage.partition import journal
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class ConversationFiles(Past):
             header, tail, place = self._read_journal()
             if header == before:
                 return self._assemble(tail, data, Position(header, place, marks, tail.torn))
-        raise StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
+        raise StorageUnwritable(_("{folder} is being rewritten without pause; try again.", self.folder), self.folder)
 
     def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
         """The commits after `position`, which stays the same object if there is nothing new. None if only `load` can
@@ -150,8 +151,11 @@ class ConversationFiles(Past):
         is of a newer format; OSError. Then nothing was written."""
         if position.header is not None and position.newer:
             raise StorageUnwritable(
-                f"{self.folder} is of format {position.header.format}, of a newer memory-server; "
-                "update this one to write to it.",
+                _(
+                    "{folder} is of format {format}, of a newer memory-server; update this one to write to it.",
+                    self.folder,
+                    position.header.format,
+                ),
                 self.folder,
             )
         if position.place is None:
@@ -263,7 +267,11 @@ class ConversationFiles(Past):
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
             return
-        done = f"it is kept as {kept}, {len(broken.records)} of its memories could be read, and it is written again"
+        done = _(
+            "it is kept as {kept}, {records} of its memories could be read, and it is written again",
+            kept,
+            len(broken.records),
+        )
         log.warning("%s cannot be used (%s): %s", path, broken.reason, done)
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:

@@ -29,7 +29,7 @@ from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import journal
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -46,8 +46,8 @@ FILES = (
     *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock")),
 )
 """What has to be a file, if it exists."""
-UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
-MENDS = "the next use mends it, or `memory-server doctor --repair`"
+UNTIL = _("Upkeep removes them after storage.archive_days, as it does the history.")
+MENDS = _("the next use mends it, or `memory-server doctor --repair`")
 
 
 def examine_folder(
@@ -55,7 +55,7 @@ def examine_folder(
 ) -> Iterator[Finding]:
     """The findings about the folder itself, which is in this `pause`, and in which upkeep ran last at `last_run_ms`."""
     if data_dir.exists() and not data_dir.is_dir():
-        yield Finding("error", "folder", f"{data_dir} is not a folder; choose another --data-dir.")
+        yield Finding("error", "folder", _("{data_dir} is not a folder; choose another --data-dir.", data_dir))
         return
     yield from (Finding(grade, "folder", what) for grade, what in _folder(data_dir, pause))
     yield from (Finding(grade, "disk", what) for grade, what in _disk(data_dir))
@@ -68,7 +68,11 @@ def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Find
     try:
         return list(examine(data_dir, folder, now_ms))
     except OSError as error:
-        return [Finding("error", folder.name, f"{error.filename or folder} cannot be read: {error.strerror}.")]
+        return [
+            Finding(
+                "error", folder.name, _("{name} cannot be read: {reason}.", error.filename or folder, error.strerror)
+            )
+        ]
 
 
 def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
@@ -93,100 +97,138 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
     yield from (Finding(grade, name, what) for grade, what in found)
     if all(grade in ("ok", "note") for grade, _ in found):
         short, long = (len(opened.snapshots[file_name].latest) for file_name in SNAPSHOTS)
-        held = f"{short} short-term and {long} long-term memories in the files"
-        yield Finding("ok", name, f"{held}, {counted(len(opened.commits), 'commit')} since, every file can be read")
+        held = _("{short} short-term and {long} long-term memories in the files", short, long)
+        yield Finding(
+            "ok",
+            name,
+            _("{held}, {commits} since, every file can be read", held, counted(len(opened.commits), "commit")),
+        )
 
 
 def damage(opened: Opened, folder: Path) -> Iterator[Said]:
     """Damage that can be mended, each without a full stop."""
     name, private = opened.state.conversation_id, folder / folders.PRIVATE
     if not opened.named:
-        told = f"it is the conversation {name}" if "~" in folder.name else "the folder's name is taken"
-        yield "warning", f"{private / 'conversation.json'} does not name the conversation; {told}"
+        told = _("it is the conversation {name}", name) if "~" in folder.name else _("the folder's name is taken")
+        yield "warning", _("{private} does not name the conversation; {told}", private / "conversation.json", told)
     path = private / "journal.jsonl"
     bad = opened.tail.bad
     if bad and opened.position.header is None:
         count = counted(len(opened.commits), "commit")
-        yield "error", f"The first line of {path} is broken; {count} behind it can be read"
+        yield "error", _("The first line of {path} is broken; {number} behind it can be read", path, count)
         bad = bad[1:] if bad[0].offset == 0 else bad
     for line in bad:
-        yield "error", f"The line at byte {line.offset} of {path} does not count: {line.reason}"
+        yield "error", _("The line at byte {offset} of {path} does not count: {reason}", line.offset, path, line.reason)
     for file_name, snapshot in opened.snapshots.items():
         broken, lost, copied = snapshot.broken, snapshot.from_history, snapshot.copied
-        history = f"the history gives back {counted(lost, 'memory')}"
+        history = _("the history gives back {memories}", counted(lost, "memory"))
         if broken is None:
             continue
         if broken.data is None:
-            yield "error", f"{file_name} is missing, and so is the copy of it; {history}"
+            yield "error", _("{file_name} is missing, and so is the copy of it; {history}", file_name, history)
             continue
         parts = [
-            "a copy of it counts" if copied else "there is no copy of it",
-            f"{len(broken.records)} of its memories can be read",
+            _("a copy of it counts") if copied else _("there is no copy of it"),
+            _("{records} of its memories can be read", len(broken.records)),
             *([history] if lost else []),
-            *([f"{counted(len(broken.pieces), 'piece')} of it goes to set-aside.jsonl"] if broken.pieces else []),
+            *(
+                [_("{pieces} of it goes to set-aside.jsonl", counted(len(broken.pieces), "piece"))]
+                if broken.pieces
+                else []
+            ),
         ]
-        said = f"{folder / file_name} cannot be used: {broken.reason}; {', '.join(parts)}"
+        said = _("{folder} cannot be used: {reason}; {parts}", folder / file_name, broken.reason, ", ".join(parts))
         yield "warning" if copied else "error", said
 
 
 def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
     path = folder / folders.PRIVATE / "conversation.json"
     if "~" in name and name == folder.name and folder_name(name) != name:
-        state = "does not name the conversation" if path.exists() else "is missing"
-        yield "error", f"{path} {state}, so that the conversation cannot be found; put it back or restore a backup."
+        state = _("does not name the conversation") if path.exists() else _("is missing")
+        yield (
+            "error",
+            _(
+                "{path} {state}, so that the conversation cannot be found; put it back or restore a backup.",
+                path,
+                state,
+            ),
+        )
         return
     home = folders.find_folder(data_dir, name)
     if not home.exists():
-        yield "error", f"{folder} holds this conversation, which is looked for in {home.name}: rename it to that."
+        yield (
+            "error",
+            _("{folder} holds this conversation, which is looked for in {name}: rename it to that.", folder, home.name),
+        )
     elif home.samefile(folder):
         # Under another locale an id in UTF-8 was read as `name`, and the folder's name written as the same bytes again.
         meant = folder.name.rpartition("~")[0]
         as_made = unicodedata.normalize("NFC", folder.name) in (folder_name(name), hashed_name(name), name)
         if not as_made and meant.isprintable() and folders.find_folder(data_dir, meant).exists():
-            said = f"{folder} holds memories of {meant}, whose id was misread under another locale: export this"
-            mend = f"write {meant} for its id in that file, import that, and move this folder away"
-            yield "warning", f"{said} conversation, {mend}."
+            said = _(
+                "{folder} holds memories of {meant}, whose id was misread under another locale: export this",
+                folder,
+                meant,
+            )
+            mend = _("write {meant} for its id in that file, import that, and move this folder away", meant)
+            yield "warning", _("{said} conversation, {mend}.", said, mend)
     elif hash_in(folder.name) == hash_in(home.name):
         # Its bytes may not be UTF-8: they are shown as $'…' of a shell takes them.
         spelt = os.fsencode(folder).decode("utf-8", "backslashreplace")
-        said = f"{spelt} holds other memories of this conversation, stored under another locale"
-        mend = f"rename it to {home.name} in an empty folder, export that with --data-dir, and import the file here"
+        said = _("{spelt} holds other memories of this conversation, stored under another locale", spelt)
+        mend = _(
+            "rename it to {name} in an empty folder, export that with --data-dir, and import the file here", home.name
+        )
         yield "warning", f"{said}: {mend}."
     else:
-        yield "warning", f"{folder} says it is this conversation, which is kept in {home}; move the copy away."
+        yield (
+            "warning",
+            _("{folder} says it is this conversation, which is kept in {home}; move the copy away.", folder, home),
+        )
 
 
 def _journal(opened: Opened, path: Path) -> Iterator[Said]:
     if opened.position.header is None:
         if not path.exists() and path.with_name("history.jsonl").exists():
-            lost = "what was stored since the JSON files were last written is lost"
-            yield "warning", f"{path} is missing: {lost}; put it back, or restore a backup."
+            lost = _("what was stored since the JSON files were last written is lost")
+            yield "warning", _("{path} is missing: {lost}; put it back, or restore a backup.", path, lost)
     elif opened.position.newer:
-        yield "warning", f"{path} is of a newer memory-server; update this one to write here."
+        yield "warning", _("{path} is of a newer memory-server; update this one to write here.", path)
     if opened.tail.torn:
-        torn = f"The last {len(opened.tail.torn)} bytes of {path} are a write that was never finished"
-        yield "note", f"{torn} and never acknowledged; the next writer cuts them off and keeps them in set-aside.jsonl."
+        torn = _("The last {torn} bytes of {path} are a write that was never finished", len(opened.tail.torn), path)
+        yield (
+            "note",
+            _("{torn} and never acknowledged; the next writer cuts them off and keeps them in set-aside.jsonl.", torn),
+        )
     for line in opened.tail.lines:
         try:
             _ = past.commit_of(line) if "changes" in line else None
         except codec.NotARecord as error:
-            yield "warning", f"Commit {line.get('seq')} in {path} is passed over: {error}."
+            yield "warning", _("Commit {line} in {path} is passed over: {reason}.", line.get("seq"), path, error)
 
 
 def _snapshots(opened: Opened, now_ms: int) -> Iterator[Said]:
     for file_name, snapshot in opened.snapshots.items():
         if snapshot.edited_hash is not None:
-            yield "note", f"{file_name} was changed by hand or by another program since it was written."
+            yield "note", _("{file_name} was changed by hand or by another program since it was written.", file_name)
         if snapshot.copied and snapshot.broken is None:
-            yield "note", f"{file_name} is missing; a copy of it counts, and the next write makes it again."
+            yield (
+                "note",
+                _("{file_name} is missing; a copy of it counts, and the next write makes it again.", file_name),
+            )
     for commit in opened.commits:
         if commit.at_ms > now_ms + FUTURE_MS:
             at = times.iso(commit.at_ms)
-            yield "warning", f"Commit {commit.version} was made at {at}, in the future; check the clock."
+            yield "warning", _("Commit {version} was made at {at}, in the future; check the clock.", commit.version, at)
     for file_name, snapshot in opened.snapshots.items():
         if ahead := [memory.made_ms for memory in snapshot.latest if memory.made_ms > now_ms + FUTURE_MS]:
-            said = f"{counted(len(ahead), 'memory')} in {file_name} of the future, up to {times.iso(max(ahead))}"
-            yield "warning", f"{said}; check the clock."
+            said = _(
+                "{memories} in {file_name} of the future, up to {iso}",
+                counted(len(ahead), "memory"),
+                file_name,
+                times.iso(max(ahead)),
+            )
+            yield "warning", _("{said}; check the clock.", said)
 
 
 def _leftovers(folder: Path) -> Iterator[Said]:
@@ -194,16 +236,19 @@ def _leftovers(folder: Path) -> Iterator[Said]:
     history = private / "history.jsonl"
     tail = journal.parse_tail(folders.read_if_there(history) or b"", 0)
     if bad := len(tail.bad) + bool(tail.torn):
-        yield "warning", f"{counted(bad, 'line')} of {history} cannot be read; the others count."
+        yield "warning", _("{lines} of {history} cannot be read; the others count.", counted(bad, "line"), history)
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
-        yield "note", f"{path} is left of a write that a crash ended; it may be deleted."
+        yield "note", _("{path} is left of a write that a crash ended; it may be deleted.", path)
     if aside := past.pieces(private):
         reasons = ", ".join(sorted({piece.reason for piece in aside}))
-        yield "note", f"{len(aside)} unreadable pieces lie in set-aside.jsonl: {reasons}. {UNTIL}"
+        yield (
+            "note",
+            _("{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}", len(aside), reasons, UNTIL),
+        )
     if kept := list(past.broken_files(private)):
         place = private / past.BROKEN
         files = counted(len(kept), "damaged file")
-        yield "note", f"Copies of {files}, made before a repair, are in {place}. {UNTIL}"
+        yield "note", _("Copies of {files}, made before a repair, are in {place}. {until}", files, place, UNTIL)
 
 
 def _lock(path: Path) -> Iterator[Said]:
@@ -214,14 +259,14 @@ def _lock(path: Path) -> Iterator[Said]:
         lock = try_lock(path)
         second = None if lock is None else try_lock(path)
     except OSError as error:
-        removed = f"it cannot be locked: {error.strerror}; nobody can write here until it is removed"
+        removed = _("it cannot be locked: {reason}; nobody can write here until it is removed", error.strerror)
         said = folders.advice_on(error) if error.errno == errno.ENOLCK else removed
         yield "error", f"{path}: {said}."
         return
     for held in filter(None, (second, lock)):
         held.release()
     if lock is None:
-        yield "note", "It is being written just now by another process."
+        yield "note", _("It is being written just now by another process.")
     elif second is not None:
         yield "error", f"{path}: {folders.advice_on(locks_fail(path))}."
 
@@ -232,34 +277,34 @@ def _open_to_others(folder: Path) -> Iterator[Said]:
         return
     facts = folder.stat()
     if facts.st_uid != os.geteuid():
-        yield "warning", f"{folder} belongs to another user; memories may not be written there."
+        yield "warning", _("{folder} belongs to another user; memories may not be written there.", folder)
     if facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         mode = f"{stat.S_IMODE(facts.st_mode):o}"
-        yield "warning", f"Others may look into {folder} (its mode is {mode}); `chmod 700` closes it."
+        yield "warning", _("Others may look into {folder} (its mode is {mode}); `chmod 700` closes it.", folder, mode)
 
 
 def _folder(data_dir: Path, pause: Pause | None) -> Iterator[Said]:
     if not data_dir.exists():
-        yield "note", f"{data_dir} does not exist yet; the first memory makes it."
+        yield "note", _("{data_dir} does not exist yet; the first memory makes it.", data_dir)
     elif not os.access(data_dir, os.R_OK | os.X_OK):
-        yield "error", f"{data_dir} cannot be read; check its owner and permissions."
+        yield "error", _("{data_dir} cannot be read; check its owner and permissions.", data_dir)
     else:
         if not os.access(data_dir, os.W_OK):
-            yield "error", f"{data_dir} cannot be written; check its owner and permissions."
+            yield "error", _("{data_dir} cannot be written; check its owner and permissions.", data_dir)
         warned = list(_open_to_others(data_dir))
-        yield from warned or [("ok", f"{data_dir} is there and its owner's only")]
+        yield from warned or [("ok", _("{data_dir} is there and its owner's only", data_dir))]
     if pause is not None:
-        yield "note", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls."
+        yield "note", _("It is {value}: nothing that is said is kept, and no hook recalls.", pause.text(None))
 
 
 def _disk(data_dir: Path) -> Iterator[Said]:
     free = shutil.disk_usage(next(place for place in (data_dir, *data_dir.parents) if place.exists())).free
     if free < FULL_BYTES:
-        yield "error", f"The disk is full ({free:,} bytes free); nothing can be stored until there is room."
+        yield "error", _("The disk is full ({free:,} bytes free); nothing can be stored until there is room.", free)
     elif free < LOW_BYTES:
-        yield "warning", f"Only {free // 1024**2} MB are free; make room before writes are refused."
+        yield "warning", _("Only {free} MB are free; make room before writes are refused.", free // 1024**2)
     else:
-        yield "ok", f"{free / 1024**3:.1f} GB free"
+        yield "ok", _("{free:.1f} GB free", free / 1024**3)
 
 
 def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
@@ -269,10 +314,12 @@ def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
             path = folder / folders.PRIVATE / "journal.jsonl"
             newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
     if newest > now_ms + CLOCK_MS:
-        said = f"This clock says {times.iso(now_ms)}, but a journal was written at {times.iso(newest)}; set it."
+        said = _(
+            "This clock says {iso}, but a journal was written at {iso2}; set it.", times.iso(now_ms), times.iso(newest)
+        )
         yield "warning", said
     elif last_run is not None and last_run > now_ms + CLOCK_MS:
-        yield "warning", f"Upkeep ran at {times.iso(last_run)}, in the future; it will run again today."
+        yield "warning", _("Upkeep ran at {iso}, in the future; it will run again today.", times.iso(last_run))
     else:
         yield "ok", times.iso(now_ms)
 
@@ -280,7 +327,7 @@ def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
 def _backups(data_dir: Path) -> Iterator[Said]:
     place = data_dir / folders.PRIVATE / "backups"
     for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
-        yield "note", f"{path} is a backup that is being made, or was cut short; then delete it."
+        yield "note", _("{path} is a backup that is being made, or was cut short; then delete it.", path)
     shelf = BackupFolder(place)
     found = shelf.listed()
     problems = []
@@ -289,14 +336,14 @@ def _backups(data_dir: Path) -> Iterator[Said]:
             with shelf.open(backup.name):  # checks the whole file, as a restore does
                 pass
         except (BackupNotFound, StorageError) as error:
-            unread = f"The backup {backup.name} cannot be used: {backup.problem}."
+            unread = _("The backup {name} cannot be used: {problem}.", backup.name, backup.problem)
             problems.append(str(error) if backup.problem is None else unread)
     for problem in problems:
-        yield "warning", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it."
+        yield "warning", _("{split}; delete it.", problem.split(" Nothing was changed")[0].rstrip("."))
     if found and not problems:
-        yield "ok", f"{len(found)}, the newest of {times.iso(found[0].created_ms)}"
+        yield "ok", _("{found}, the newest of {iso}", len(found), times.iso(found[0].created_ms))
     if not found and data_dir.exists():
-        yield "note", "There is none; `memory-server backup` makes one."
+        yield "note", _("There is none; `memory-server backup` makes one.")
 
 
 # --- repair --------------------------------------------------------------------------------------------------
@@ -330,7 +377,7 @@ def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: boo
         while (lock := try_lock(path)) is None:
             if time.monotonic() > deadline:
                 raise LockTimeout(
-                    f"another process has been writing for more than {WAIT_SECONDS:g} s; try again.", path
+                    _("another process has been writing for more than {wait:g} s; try again.", WAIT_SECONDS), path
                 )
             time.sleep(0.02)
         try:
@@ -341,7 +388,7 @@ def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: boo
         finally:
             lock.release()
     except (OSError, StorageError) as error:
-        raise StorageError(f"{folder.name} was left as it is: {error}", folder) from error
+        raise StorageError(_("{name} was left as it is: {reason}", folder.name, error), folder) from error
 
 
 def plan(folder: Path) -> Plan | None:
@@ -352,6 +399,6 @@ def plan(folder: Path) -> Plan | None:
         return None
     opened = ConversationFiles(folder, name, at_once=True).open()
     if opened.position.newer:
-        raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
+        raise StorageUnwritable(_("It is of a newer memory-server; update this one."), folder)
     steps = tuple(f"{what}." for _, what in damage(opened, folder))
     return Plan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None

@@ -31,6 +31,7 @@ from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.past import replay
 from memory_server.storage.options import StorageSettings
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -56,7 +57,7 @@ _Held = tuple[ConversationState, Position, Callable[[], None]]
 """The latest state and its position, under the lock across processes, and a call that gives the lock back early, in any
 thread: then others write, and the state is not the latest."""
 
-BEHIND = "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
+BEHIND = _("Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet.")
 
 
 @dataclass(eq=False)
@@ -286,8 +287,12 @@ class OpenConversation:
     def _too_long(self, patience: float) -> LockTimeout:
         self._meter.count("storage", "lock_timeouts")
         return LockTimeout(
-            f"Another process has been writing the conversation {self._files.conversation_id} "
-            f"for more than {patience:g} s; try again, nothing was changed.",
+            _(
+                "Another process has been writing the conversation {conversation} for more than {patience:g} "
+                "s; try again, nothing was changed.",
+                self._files.conversation_id,
+                patience,
+            ),
             self.folder,
         )
 
@@ -299,4 +304,6 @@ def translated(path: Path, call: Callable[[], T]) -> T:
     except OSError as error:
         file = Path(error.filename or path)
         place = path if isinstance(error, folders.FileRefused) else file
-        raise StorageUnwritable(f"Nothing was changed in {place}: {folders.advice_on(error)}.", file) from error
+        raise StorageUnwritable(
+            _("Nothing was changed in {place}: {advice_on}.", place, folders.advice_on(error)), file
+        ) from error

@@ -28,6 +28,7 @@ from memory_server.kernel import times
 from memory_server.kernel.nesting import deeper
 from memory_server.storage.json_store import codec
 from memory_server.storage.partition import journal
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').search
@@ -167,7 +168,7 @@ def change(record: codec.Json) -> Change:
         found: Change = made(*(read(known[key]) for key, (_, read) in keys.items()))
         return found
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise codec.NotARecord(f"a change cannot be read: {error!r}") from error
+        raise codec.NotARecord("a change cannot be read: {reason!r}", error) from error
 
 
 def commit_json(commit: Commit) -> codec.Json:
@@ -188,7 +189,7 @@ def commit_of(line: Mapping[str, Any]) -> Commit:
         made = tuple(map(change, line["changes"]))
         return Commit(int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), made)
     except (KeyError, TypeError) as error:
-        raise codec.NotARecord(f"a commit cannot be read: {error!r}") from error
+        raise codec.NotARecord("a commit cannot be read: {reason!r}", error) from error
 
 
 # --- what damage and repairs leave in a folder --------------------------------------------------------------
@@ -196,8 +197,8 @@ def commit_of(line: Mapping[str, Any]) -> Commit:
 SET_ASIDE = "set-aside.jsonl"
 BROKEN = "broken"
 _STAMP = "%Y%m%d-%H%M%S"
-UNFINISHED = "the last line was not finished"
-UNREADABLE = "a line that cannot be read"
+UNFINISHED = _("the last line was not finished")
+UNREADABLE = _("a line that cannot be read")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from memory_server.kernel.errors import SnapshotBroken
 from memory_server.kernel.nesting import deeper
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.codec import Json
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ SAVING_SECONDS = 5.0
 _LEVEL = 1
 """Of zlib: the fastest; the next ones save little of digits that are chance."""
 
-GONE = "it is missing, and so is the copy of it"
+GONE = _("it is missing, and so is the copy of it")
 
 Mark = tuple[int, int] | None
 """Size in bytes and modification time in nanoseconds of a snapshot, None where there is none."""
@@ -266,9 +267,15 @@ class Snapshots:
         if self.may_be_being_saved(mark):
             if base is None:
                 raise SnapshotBroken(
-                    f"{self.paths[name]} of the conversation {self._conversation_id} cannot be used: {reason}. "
-                    f"It was changed just now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. "
-                    "Nothing was changed.",
+                    _(
+                        "{paths} of the conversation {conversation} cannot be used: {reason}. It was changed "
+                        "just now, so somebody may be saving it; try again in {saving:g} seconds. Nothing was "
+                        "changed.",
+                        self.paths[name],
+                        self._conversation_id,
+                        reason,
+                        SAVING_SECONDS,
+                    ),
                     self.paths[name],
                 )
             return Snapshot(base, unsettled=True)
@@ -302,7 +309,7 @@ class Snapshots:
         # A record that stands there twice, as where a file was saved behind itself, is one.
         records = {codec.dumps(record): record for record in saved.records}
         if saved.encoding is not None:
-            reason += f"; it was saved as {saved.encoding}"
+            reason += _("; it was saved as {encoding}", saved.encoding)
         broken = Broken(data, reason, tuple(records.values()), saved.pieces)
         return broken, _KINDS[name].read(broken.records, self._conversation_id, ours=False)
 
@@ -339,12 +346,12 @@ def salvage(data: bytes, read: Read, mark: str) -> Salvage:
     place = _skipped(text, start)
     while place < len(text) and (text[place] != "]" or text[place + 1 :].strip()):
         value, end = _value(decoder, text, place)
-        reason = _fault(value, read) if isinstance(value, dict) else "it is not a record"
+        reason = _fault(value, read) if isinstance(value, dict) else _("it is not a record")
         if reason is None:
             records.append(value)
         else:
             if end is None:
-                reason = "it is not JSON"
+                reason = _("it is not JSON")
                 end = _next_record(decoder, text, place + 1, read, mark)
             pieces.append(Piece(place, text[place:end].rstrip(", \n"), reason))
         place = _skipped(text, end or len(text))

@@ -24,6 +24,7 @@ from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
+from sandbox.locale import _
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
@@ -60,7 +61,7 @@ class JsonFileStore:
             changes, result = decide(await conversation.read())
             if changes:
                 raise StorageUnwritable(
-                    "This server is read-only and changed nothing; start it without --read-only.", self.data_dir
+                    _("This server is read-only and changed nothing; start it without --read-only."), self.data_dir
                 )
             return result, None
         patience = self._parameters.wait_seconds if wait_seconds is None else wait_seconds

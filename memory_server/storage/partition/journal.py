@@ -28,6 +28,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import strict_json
 from memory_server.kernel.files import locks_fail, open_file, read_file, sync_file
 from memory_server.kernel.nesting import deeper
+from sandbox.locale import _
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""
@@ -96,16 +97,16 @@ def parse_line(line: bytes) -> Mapping[str, Any] | str:
     """The fields of one line without its newline, or the reason why it does not count."""
     inner, crc = line[:-_CRC_TAIL], line[-_CRC_TAIL:]
     if not inner or not crc.startswith(b',"crc":"'):
-        return "it has no checksum"
+        return _("it has no checksum")
     if crc != b',"crc":"%08x"}' % zlib.crc32(inner):
-        return "its checksum does not match"
+        return _("its checksum does not match")
     try:
         fields = strict_json.loads(inner + b"}")
     except ValueError as error:
-        return f"it is not JSON: {error}"
+        return _("it is not JSON: {reason}", error)
     if inner.count(b"[") + inner.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
-        return f"it is nested deeper than {DEEPEST} levels"
-    return fields if isinstance(fields, dict) else "it is not a JSON object"
+        return _("it is nested deeper than {deepest} levels", DEEPEST)
+    return fields if isinstance(fields, dict) else _("it is not a JSON object")
 
 
 def read_header(path: Path) -> Header | None:
@@ -118,7 +119,7 @@ def read_header(path: Path) -> Header | None:
 
 
 def _header(line: bytes) -> Header | None:
-    fields = parse_line(line[:-1]) if line.endswith(b"\n") else "it is torn"
+    fields = parse_line(line[:-1]) if line.endswith(b"\n") else _("it is torn")
     if isinstance(fields, str) or "generation" not in fields:
         return None
     return Header(fields["generation"], fields["base"], fields["snapshots"], fields["format"])

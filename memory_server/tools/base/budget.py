@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEAD, marked
-from sandbox.locale import counted
+from sandbox.locale import _, counted
 
 LEAST_CHARS = 256
 """Texts up to this length, such as ids and names, are never cut."""
@@ -51,9 +51,11 @@ def fitted(
         if count < len(items):
             following = paging.following(items[count - 1], offset + count)
             fields |= {paging.items: items[:count], "next": following}
-            shown = f"{offset + 1} to {offset + count}" if offset else f"{count}"
+            shown = _("{before} to {after}", offset + 1, offset + count) if offset else f"{count}"
             total = len(whole[paging.items]) + (offset if paging.skips else 0)
-            said.append(f"{shown} of {total} are shown; go on with {paging.by}={following!s}.")
+            said.append(
+                _("{shown} of {total} are shown; go on with {by}={following!s}.", shown, total, paging.by, following)
+            )
     if size(fields) > max_bytes:
         fields, note = _shorter(fields, max_bytes, sought)
         said.append(note)
@@ -81,9 +83,9 @@ def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> t
         keep = len(place) // 2
         left_off += len(place) - keep
         del place[keep:]
-    note = "Long texts are cut." if longest > LEAST_CHARS else ""
+    note = _("Long texts are cut.") if longest > LEAST_CHARS else ""
     if left_off:
-        note += f" {counted(left_off, 'item')} left out at the end of long lists."
+        note += _(" {items} left out at the end of long lists.", counted(left_off, "item"))
     return fields, note.strip()
 
 
@@ -98,7 +100,7 @@ def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
             return marked(_cut(value[len(HEAD) : -len(FOOT)], chars - FRAME_CHARS, {}))
         # A third of the characters is before the place; so a longer cut contains a shorter one, and the size grows.
         start = max(0, min(places.get(value, 0) - chars // 3, over))
-        return f"{'…' * (start > 0)}{value[start : start + chars]}… ({over:,} more characters)"
+        return _("{start}{value}… ({over:,} more characters)", "…" * (start > 0), value[start : start + chars], over)
     if isinstance(value, list):
         return [_cut(inner, chars, places) for inner in value]
     return {name: _cut(inner, chars, places) for name, inner in value.items()} if isinstance(value, dict) else value

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 
 from memory_server.kernel.times import local, milliseconds
+from sandbox.locale import _
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +86,4 @@ def shell_command(conversation_id: str, *words: str) -> str:
 
 def undo_hint(change_id: str | None) -> str:
     """The change id for a result text; empty if nothing was changed."""
-    return f" Change {change_id}." if change_id else ""
+    return _(" Change {change}.", change_id) if change_id else ""

@@ -18,6 +18,7 @@ from memory_server.kernel.times import milliseconds
 from memory_server.tools.base.result import ChangeId as ChangeId
 from memory_server.tools.base.result import undo_hint as undo_hint
 from nlp import ROLE_WEIGHTS
+from sandbox.locale import _
 
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is probably in seconds, by mistake."""
@@ -27,16 +28,20 @@ def _timestamp(value: Any) -> Any:
     if value is None:
         return None
     if type(value) not in (int, float) or (type(value) is float and not math.isfinite(value)):
-        raise ValueError("a timestamp must be a finite number of milliseconds since 1970")
+        raise ValueError(_("a timestamp must be a finite number of milliseconds since 1970"))
     if not _FIRST_PLAUSIBLE_MS <= value <= LAST_MS:
-        hint = f", {value * 1000:.0f} for this one if it is in seconds" if 0 < value < _FIRST_PLAUSIBLE_MS else ""
-        raise ValueError(f"a timestamp must be in milliseconds since 1970{hint}")
+        hint = (
+            _(", {value:.0f} for this one if it is in seconds", value * 1000) if 0 < value < _FIRST_PLAUSIBLE_MS else ""
+        )
+        raise ValueError(_("a timestamp must be in milliseconds since 1970{hint}", hint))
     return int(value)
 
 
 def _content(value: str) -> str:
     if len(value) > MAX_CONTENT_CHARS:
-        raise ValueError(f"it has {len(value):,} characters; split it or shorten it to {MAX_CONTENT_CHARS:,}")
+        raise ValueError(
+            _("it has {value:,} characters; split it or shorten it to {content:,}", len(value), MAX_CONTENT_CHARS)
+        )
     return without_surrogates(value)
 
 
@@ -88,7 +93,7 @@ _TOOL_FIELDS = frozenset({"tool_calls", "tool_call_id", "function_call", "refusa
 
 def _role_weight(value: float) -> float:
     if not math.isfinite(value) or value < 0:
-        raise ValueError("a weight must be a number of at least 0")
+        raise ValueError(_("a weight must be a number of at least 0"))
     return value
 
 
@@ -108,7 +113,9 @@ class RoleWeights(BaseModel):
 def _records(arguments: Sequence[MessageArgument]) -> tuple[Message, ...]:
     chars = sum(len(each.content) for each in arguments)
     if chars > MAX_TEXT_CHARS:
-        raise ValueError(f"together they have {chars:,} characters; send at most {MAX_TEXT_CHARS:,}, the last ones")
+        raise ValueError(
+            _("together they have {chars:,} characters; send at most {text:,}, the last ones", chars, MAX_TEXT_CHARS)
+        )
     return tuple(Message(each.role, each.content, each.timestamp, each.name) for each in arguments)
 
 
@@ -127,7 +134,7 @@ CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
 
 def _participants(value: dict[str, Any] | None) -> dict[str, Any] | None:
     if (chars := size(value)) > MAX_EXTRA_CHARS:
-        raise ValueError(f"it has {chars:,} characters; send at most {MAX_EXTRA_CHARS:,}")
+        raise ValueError(_("it has {chars:,} characters; send at most {extra:,}", chars, MAX_EXTRA_CHARS))
     return value
 
 
@@ -145,7 +152,7 @@ def between(least: int, most: int, what: str) -> AfterValidator:
 
     def check(value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
-            raise ValueError(f"it must be a number of {what} from {least:,} to {most:,}")
+            raise ValueError(_("it must be a number of {what} from {least:,} to {most:,}", what, least, most))
         return value
 
     return AfterValidator(check)
@@ -157,7 +164,7 @@ _LAST_OFFSET = 2**53
 
 def _offset(value: int | None) -> int | None:
     if value is not None and not 0 <= value <= _LAST_OFFSET:
-        raise ValueError("it must be a number of items to skip: the `next` of the result before")
+        raise ValueError(_("it must be a number of items to skip: the `next` of the result before"))
     return value
 
 
@@ -181,4 +188,6 @@ def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = F
             moment = moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
         return milliseconds(moment) - (1 if whole_day else 0)
     except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInput(f"`{name}` is not a time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.") from error
+        raise InvalidInput(
+            "`{name}` is not a time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.", name
+        ) from error

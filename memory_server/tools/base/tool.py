@@ -23,6 +23,7 @@ from memory_server.kernel.text import shown
 from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging, fitted
 from memory_server.tools.base.result import Result as Result
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
@@ -41,13 +42,13 @@ _LONG = frozenset(
 
 _NULL = {"type": "null"}
 _WANTED = {
-    "list": "a list",
+    "list": _("a list"),
     "string": "text",
-    "dict": "an object",
-    "model": "an object",
-    "float": "a number",
-    "int": "a whole number",
-    "bool": "true or false",
+    "dict": _("an object"),
+    "model": _("an object"),
+    "float": _("a number"),
+    "int": _("a whole number"),
+    "bool": _("true or false"),
 }
 
 
@@ -160,7 +161,9 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
         except Exception as error:
             log.exception("%s failed", tool.name)
             raise ToolFailed(
-                f"{tool.name} failed inside the server ({type(error).__name__}); see its log on standard error."
+                "{name} failed inside the server ({name2}); see its log on standard error.",
+                tool.name,
+                type(error).__name__,
             ) from error
         return _answer(tool, checked, result, max_bytes)
 
@@ -168,7 +171,9 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
 def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
     """Look at the size of the arguments before anything else does, which may take long. Raises InvalidInput."""
     if _LONG.isdisjoint(tool.arguments.model_fields) and (chars := size(dict(arguments))) > MOST_CHARS:
-        raise InvalidInput(f"The arguments have {chars:,} characters; {tool.name} takes at most {MOST_CHARS:,}.")
+        raise InvalidInput(
+            "The arguments have {chars:,} characters; {name} takes at most {chars2:,}.", chars, tool.name, MOST_CHARS
+        )
 
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
@@ -191,28 +196,32 @@ def complaint(tool: Tool, error: ValidationError) -> str:
         case "extra_forbidden" if len(problem["loc"]) == 1:
             known = list(tool.arguments.model_fields)
             close = difflib.get_close_matches(place, known, n=1)
-            hint = f"; did you mean `{close[0]}`?" if close else ";"
-            taken = ", ".join(known) if known else "no arguments"
-            return f"{tool.name} has no argument `{place}`{hint} it takes {taken}."
+            hint = _("; did you mean `{close}`?", close[0]) if close else ";"
+            taken = ", ".join(known) if known else _("no arguments")
+            return _("{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, place, hint, taken)
         case "extra_forbidden":
-            return f"`{place}` is not known; leave it out, or see the tool's schema for the names that are."
+            return _("`{place}` is not known; leave it out, or see the tool's schema for the names that are.", place)
         case "missing":
-            return f"`{place}` is missing; {tool.name} needs it."
+            return _("`{place}` is missing; {name} needs it.", place, tool.name)
         case "too_short" | "string_too_short":
-            return f"`{place}` is empty; {tool.name} needs a value for it."
+            return _("`{place}` is empty; {name} needs a value for it.", place, tool.name)
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
             unit = "characters" if isinstance(problem["input"], str) else "items"
-            return f"`{place}` is too long; shorten it or split it to at most {limit} {unit}."
+            return _("`{place}` is too long; shorten it or split it to at most {limit} {unit}.", place, limit, unit)
         case kind if (wanted := _WANTED.get(kind.removesuffix("_type"))) and kind.endswith("_type"):
-            return f"`{place}` must be {wanted}, not {_shown(problem['input'])}."
+            return _("`{place}` must be {wanted}, not {shown}.", place, wanted, _shown(problem["input"]))
         case "literal_error":
-            return f"`{place}` must be {problem['ctx']['expected']}, not {_shown(problem['input'])}."
+            return _(
+                "`{place}` must be {wanted}, not {shown}.", place, problem["ctx"]["expected"], _shown(problem["input"])
+            )
         case "value_error":
-            return f"`{place}` cannot be used: {problem['msg'].removeprefix('Value error, ')}."
+            return _("`{place}` cannot be used: {msg}.", place, problem["msg"].removeprefix("Value error, "))
         case _:
             reason = problem["msg"].removeprefix("Input ")
-            return f"`{place}` {reason[0].lower() + reason[1:]}, not {_shown(problem['input'])}."
+            return _(
+                "`{place}` {reason}, not {shown}.", place, reason[0].lower() + reason[1:], _shown(problem["input"])
+            )
 
 
 def _place(location: tuple[int | str, ...]) -> str:
