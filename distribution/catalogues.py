@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,22 +16,24 @@ from string import Formatter
 from typing import IO, Any
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_from_dir, extract_python
+from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+
+sys.path.insert(0, str(Path(__file__).parent))
+import foreign
 
 ROOT = Path(__file__).resolve().parents[1]
 DOMAINS = {"sandbox": "trigger-sandbox", "memory_server": "memory-server"}
 """The catalogue of each package."""
 ERRORS = (
-    *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "LayerMissing"),
-    *("MemoryClosed", "MemoryNotFound", "MemoryPaused", "ModelsFailed", "NameTaken", "NotARecord", "NotJson"),
-    *("NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached"),
-    *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable"),
-    "UsageError",
+    *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "InvalidPattern"),
+    *("LayerMissing", "MemoryClosed", "MemoryNotFound", "MemoryPaused", "ModelsFailed", "NameTaken", "NotARecord"),
+    *("NotJson", "NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached", "SandboxBusy"),
+    *("SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable", "UsageError"),
 )
 """Errors that are raised with a template."""
-KEYWORDS: Mapping[str, Any] = {**dict.fromkeys(("_", "N_", "term", *ERRORS)), "n_": (1, 2), "counted": (2,)}
+KEYWORDS: Mapping[str, Any] = dict.fromkeys(("_", "N_", "term", "padded", "_say", *ERRORS)) | {"n_": (1, 2)}
 
 
 def file_of(package: str, language: str = "zh") -> Path:
@@ -43,22 +46,36 @@ def sentences(package: str) -> Catalog:
     found = Catalog()
     for file, _, message, _, _ in extract_from_dir(str(ROOT / package), [("**.py", extracted)], keywords=KEYWORDS):
         found.add(message, locations=[(f"{package}/{file}", 0)])
+    for text in (*foreign.V8, *foreign.LIBRARIES, *foreign.SYSTEM, *foreign.PYDANTIC) if package == "sandbox" else ():
+        found.add(text)
     return found
 
 
 def extracted(
-    file: IO[bytes], keywords: Mapping[str, Any], tags: Iterable[str], options: Any
+    file: IO[bytes], keywords: Iterable[str], *_more: Any, **_options: Any
 ) -> Iterator[tuple[int, str, Any, list[str]]]:
-    """Babel's reader of Python, which knows the nouns of `counted` too."""
+    """A reader of Python for Babel, which sees calls in f-strings, both texts of `a if b else c`, and `counted`."""
     from sandbox.locale import forms
 
-    for line, called, message, comments in extract_python(file, keywords, tags, options):
-        if called == "counted":
-            noun = message[-1] if isinstance(message, tuple) else None
-            if noun is not None:
-                yield line, "n_", forms(noun), comments
-        else:
-            yield line, called, message, comments
+    for node in ast.walk(ast.parse(file.read())):
+        if not isinstance(node, ast.Call):
+            continue
+        called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if called == "n_":
+            yield node.lineno, called, tuple(text for one in node.args[:2] for text in _texts(one)), []
+        elif called == "counted" and len(node.args) == 2:
+            yield from ((node.lineno, "n_", forms(noun), []) for noun in _texts(node.args[1]))
+        elif called in keywords and node.args:
+            yield from ((node.lineno, called, text, []) for text in _texts(node.args[0]))
+
+
+def _texts(node: ast.expr) -> list[str]:
+    match node:
+        case ast.Constant(str(text)):
+            return [text]
+        case ast.IfExp(_, body, orelse):
+            return [*_texts(body), *_texts(orelse)]
+    return []
 
 
 def read(package: str) -> Catalog:

@@ -19,7 +19,6 @@ import stat
 import sys
 
 from memory_server.version import __version__
-from sandbox.locale import _
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
@@ -365,16 +364,16 @@ def _session(connection: socket) -> int:
     return int(answer.split()[0])
 
 
-def _say(sentence: str) -> None:
+def _say(template: str, *values: object) -> None:
     """Write an error message, in the language of this user, if anybody reads it."""
     from contextlib import suppress
-    from pathlib import Path
 
-    from sandbox.language import complaint, language_of, speak
+    from sandbox.language import language_of
+    from sandbox.locale import _, speak, translated
 
-    speak(language_of(sys.argv[1:], os.environ), Path(__file__).parent / "cli")
+    speak(language_of(sys.argv[1:], os.environ), os.path.dirname(__file__))
     with suppress(OSError):
-        os.write(2, f"memory-server: {complaint(sentence)}\n".encode())
+        os.write(2, f"memory-server: {translated(_(template, *values))}\n".encode())
 
 
 def _served(path: str, asked: Asked, fields: Sequence[str]) -> int:
@@ -386,7 +385,7 @@ def _served(path: str, asked: Asked, fields: Sequence[str]) -> int:
         try:
             return _session(connection)
         except OSError:
-            _say(_("the shared process has ended; start the server again"))
+            _say("the shared process has ended; start the server again")
             return 1
 
 
@@ -424,7 +423,7 @@ def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, byte
         except (OSError, Doubt):
             if asked.command != "remember":
                 raise
-            _say(_("the shared process ended, so this may or may not have been stored; look before you repeat it"))
+            _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
             return 1, b"", b""
 
 
@@ -463,7 +462,7 @@ def _written(asked: Asked, status: int, *texts: bytes) -> int:
     except BrokenPipeError:
         pass  # as with a command that does the work itself: the reader has what it wanted
     except OSError as error:
-        _say(_("the answer could not be written: {reason}", error.strerror))
+        _say("the answer could not be written: {reason}", error.strerror)
         return 0 if asked.command == "hook" else 1
     return status
 
@@ -473,7 +472,7 @@ def _give_up_after(seconds: float) -> None:
     import signal
 
     def give_up(*_: object) -> None:
-        _say(_("hook: gave up after {seconds:g} s; --seconds allows more", seconds))
+        _say("hook: gave up after {seconds:g} s; --seconds allows more", seconds)
         os._exit(0)
 
     signal.signal(signal.SIGALRM, give_up)

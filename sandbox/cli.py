@@ -12,20 +12,10 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandbox.language import (
-    ABOUT_FLAG,
-    LANGUAGES,
-    Parser,
-    begin_again_in_utf8_mode,
-    complaint,
-    language_of,
-    speak,
-    translated,
-)
-from sandbox.locale import _
+from sandbox.language import ABOUT_FLAG, LANGUAGES, Parser, begin_again_in_utf8_mode, language_of
+from sandbox.locale import _, speak, translated
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Parser]
@@ -187,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # --help has Chinese; a console may not take it
     given = sys.argv[1:] if arguments is None else arguments
-    speak(language_of(given, os.environ), Path(__file__).parent)
+    speak(language_of(given, os.environ))
     options = command_parser().parse_args(given)
     from sandbox.workbench.terminal import UsageError
 
@@ -195,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(getattr(importlib.import_module(f"sandbox.workbench.{module}"), name)(options))
     except UsageError as error:
-        print(f"trigger-sandbox: {complaint(str(error))}", file=sys.stderr)
+        print(f"trigger-sandbox: {translated(str(error))}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         return 130

@@ -21,8 +21,7 @@ from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 from memory_server.tools.turn import recall_turn, remember_turn
-from sandbox.language import complaint, translated
-from sandbox.locale import _
+from sandbox.locale import _, translated
 
 
 async def call(app: App, flags: Namespace) -> None:
@@ -43,7 +42,7 @@ async def called(app: App, tool: str, arguments: Mapping[str, Any], flags: Mappi
     try:
         return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
     except ToolFailed as error:
-        message = complaint(str(error)).replace("get_history", "`memory-server history`")
+        message = translated(str(error)).replace("get_history", "`memory-server history`")
         for name, flag in (flags or {}).items():
             message = message.replace(f"`{name}`", f"`{flag}`")
         raise ToolFailed(message) from error

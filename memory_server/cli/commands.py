@@ -13,7 +13,7 @@ from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 Add = Callable[..., ArgumentParser]
 
@@ -81,9 +81,9 @@ def _daily(add: Add) -> None:
     recall = add("recall", "calls.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
     _argument(hook, "--chars", "N", _("characters of recalled text at most"), type=int, default=700)
     _argument(recall, "--chars", "N", _("characters at most; usually 1,200"), type=int)
-    by_chance = _("memories of each kind that come by chance; usually")
-    _argument(hook, "--flashbacks", "N", f"{by_chance} 0", type=_count, default=0)
-    _argument(recall, "--flashbacks", "N", f"{by_chance} 2", type=_count)
+    for made, usual in ((hook, 0), (recall, 2)):
+        about = _("memories of each kind that come by chance; usually {number}", usual)
+        _argument(made, "--flashbacks", "N", about, type=_count, default=None if usual else 0)
     _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=5.0)
     about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
     options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}
@@ -262,11 +262,11 @@ def _develop(add: Add) -> None:
 
 
 GROUPS: Mapping[str, Callable[[Add], None]] = {
-    "daily": _daily,
-    "look": _look,
-    "mend": _mend,
-    "exchange": _exchange,
-    "develop": _develop,
+    N_("daily"): _daily,
+    N_("look"): _look,
+    N_("mend"): _mend,
+    N_("exchange"): _exchange,
+    N_("develop"): _develop,
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from memory_server import shim
 from memory_server.cli.terminal import console
 from memory_server.config import Settings
-from sandbox.locale import _
+from sandbox.locale import _, counted
 
 STATUS, STOP = "status", "stop"
 """What can be asked of a shared process besides the work of a client."""
@@ -48,11 +48,11 @@ def answer_at(place: Path, role: str) -> bytes:
 
 def told(place: Path, known: dict[str, Any]) -> str:
     if not known:
-        return _("does not answer; its log is {with_suffix}", place.with_suffix(".log"))
+        return _("does not answer; its log is {log}", place.with_suffix(".log"))
     since = datetime.fromtimestamp(known["since"], UTC).astimezone()
-    windows = _("1 window") if known["sessions"] == 1 else _("{sessions} windows", known["sessions"])
+    windows = counted(known["sessions"], "window")
     return _(
-        "process {pid}, {windows}, since {since:%Y-%m-%d %H:%M}, memories in {place}, log {with_suffix}",
+        "process {pid}, {windows}, since {since:%Y-%m-%d %H:%M}, memories in {place}, log {log}",
         known["pid"],
         windows,
         since,

@@ -19,8 +19,7 @@ from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings
 from memory_server.interchange import chats, own
 from memory_server.storage.json_store import codec
-from sandbox.language import spoken
-from sandbox.locale import _
+from sandbox.locale import _, spoken
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
 """The time zone of the people in the sample of each language: their evenings must be evenings."""
@@ -54,7 +53,8 @@ async def _run(settings: Settings, sample: Path) -> None:
         await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
     out.print(
         _(
-            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; {long_term} triggers watch. Now it is later, and {name} says:\n",
+            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; {long_term} triggers watch. "
+            "Now it is later, and {name} says:\n",
             messages,
             conversation_id,
             len(chat.short_term),
@@ -63,7 +63,7 @@ async def _run(settings: Settings, sample: Path) -> None:
         )
     )
     as_expected = 0
-    for number, question in enumerate(watched("asking", questions, len(questions))):
+    for number, question in enumerate(watched(_("asking"), questions, len(questions))):
         # Each day opens the memory again, so what it knows comes from the disk.
         async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
             as_expected += await _ask(app, conversation_id, question)

@@ -17,12 +17,11 @@ from typing import BinaryIO
 
 from rich.console import Console
 from rich.filesize import decimal
-from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.look import ask, each, tally_text
-from memory_server.cli.terminal import clipped, console, progress, reading, say_if_waiting, time_text
+from memory_server.cli.terminal import clipped, console, escape, progress, reading, say_if_waiting, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, contents_of, restore_changes
@@ -45,8 +44,8 @@ from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
 from sandbox.chats.encoding import EncodingError, decode
-from sandbox.language import term
-from sandbox.locale import _, counted
+from sandbox.language import padded
+from sandbox.locale import _, counted, foreign, term, translated
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
@@ -81,7 +80,7 @@ async def export(app: App, flags: Namespace) -> int:
     async def hold(conversation: Conversation) -> None:
         held.append(contents_of(await app.store.read(conversation.id)))
 
-    _, failed = await each(app, flags, "reading", hold)
+    _count, failed = await each(app, flags, _("reading"), hold)
     held = [contents for contents in held if contents.count or not hasattr(flags, "conversation")]
     if not held:
         raise InvalidInput(await _nothing_to_export(app))
@@ -120,8 +119,8 @@ async def import_(app: App, flags: Namespace) -> int:
         out.print(_("{named} has the form {form}.", escape(_named(source)), form))
         for incoming in found.conversations:
             contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
-            verb = term(_("would get") if flags.dry_run else "got")
-            out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {tally_text(tally)}")
+            verb = translated(_("would get") if flags.dry_run else _("got"))
+            out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {escape(tally_text(tally))}")
             if flags.dry_run:
                 _print_memories(app, contents)
             if form == "chat":
@@ -163,14 +162,14 @@ async def add_trigger(app: App, flags: Namespace) -> None:
             try:
                 [held] = own.read_pack(data, conversation.id).conversations
             except NotThisFormat as error:
-                raise InvalidInput(f"{source} {error}") from error
+                raise InvalidInput("{file} {reason}", source, error) from error
             memories = list(held.long_term)
         for one in memories:
             context = one.created_context
             done = await conversation.long_term.add(
                 one.name, one.prompt, one.trigger, created_context=context, by="add-trigger"
             )
-            verb = "Replaced" if done.replaced else "Stored"
+            verb = _("Replaced") if done.replaced else _("Stored")
             out.print(
                 _(
                     "{verb} {name} in {id}; change {change_id}.",
@@ -181,7 +180,7 @@ async def add_trigger(app: App, flags: Namespace) -> None:
                 )
             )
             for problem in done.warnings:
-                out.print(f"[yellow]warning[/]  {escape(problem.message)}")
+                out.print(f"[yellow]{term('warning')}[/]  {escape(foreign(problem.message))}")
 
 
 async def convert(app: App, flags: Namespace) -> int:
@@ -302,11 +301,10 @@ def _print_memories(app: App, contents: Contents) -> None:
 
 def _report(out: Console, found: Incoming) -> None:
     for place, reason in found.skipped:
-        out.print(
-            _("[yellow]left out[/]  {place}: {reason}", escape(shown(place)), escape(shown(reason, MOST_SAID_CHARS)))
-        )
+        what = f"{escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}"
+        out.print(f"[yellow]{padded('left out', 10)}[/]{what}")
     for note in found.notes:
-        out.print(_("[cyan]not carried[/]  {note}", escape(shown(note, MOST_SAID_CHARS))))
+        out.print(f"[cyan]{padded('not carried', 13)}[/]{escape(shown(note, MOST_SAID_CHARS))}")
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -340,7 +338,7 @@ async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[In
             return await asyncio.to_thread(chats.read, data, usual, app.settings.zone, names), form
         return await asyncio.to_thread(FILES[form], data, usual), form
     except NotThisFormat as error:
-        raise InvalidInput(f"{_named(source)} {error}") from error
+        raise InvalidInput("{file} {reason}", _named(source), error) from error
 
 
 async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
@@ -359,12 +357,12 @@ async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
             if one.errors:
                 problem = one.errors[0]
                 line = _(" at line {line}", problem.line) if problem.line is not None else ""
-                reason = _("its trigger cannot work: {message}{line}", problem.message, line)
+                reason = _("its trigger cannot work: {reason}{line}", problem.message, line)
                 if not keep:
                     found.skipped.append((memory.name, reason))
                     continue
                 found.notes.append(_("{about}: {what}", memory.name, reason))
-            found.notes += [_("{about}: {what}", memory.name, problem.message) for problem in one.warnings]
+            found.notes += [_("{about}: {what}", memory.name, foreign(problem.message)) for problem in one.warnings]
             good.append(memory)
         found.conversations[number] = replace(contents, long_term=tuple(good))
 
@@ -464,7 +462,6 @@ def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
         if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
             return data  # not a text: detection.py says what it is
     try:
-        return decode(data, encoding).encode("utf-8", "surrogatepass")
+        return decode(data, encoding, flag=True).encode("utf-8", "surrogatepass")
     except EncodingError as error:
-        advice = str(error).replace("add the encoding gb18030", "add `--encoding gb18030`")
-        raise InvalidInput(f"{name} {advice.replace('add its encoding', 'name it with --encoding')}.") from error
+        raise InvalidInput("{file} {reason}.", name, error) from error

@@ -7,16 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import methodcaller
 from pathlib import Path
 
-from rich.markup import escape
-
 from memory_server.app import App
-from memory_server.cli.terminal import clipped, console, print_columns, time_text, write
+from memory_server.cli.terminal import clipped, console, escape, print_columns, time_text, write
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Filter, Hits, Query, change_id, json_of
 from memory_server.storage.entries.pages import write_pages
-from sandbox.locale import _, counted
+from sandbox.language import padded
+from sandbox.locale import N_, _, counted, joined, term, translated
 
 _PAGE = 100
 
@@ -44,7 +43,7 @@ def _place(scope: Scope, *more: str) -> str:
 
 
 async def _list(app: App, flags: Namespace) -> None:
-    rows = [("number", "where", "changed", "used", "title", "text")]
+    rows = [(_("number"), _("where"), _("changed"), _("used"), _("title"), _("text"))]
     where = Filter(archived=flags.archived, text=" ".join(flags.words) if flags.archived else "")
     for scope, store in await app.knowledge.places(flags.space):
         if flags.user and scope != Scope("sessions", flags.user):
@@ -64,7 +63,7 @@ async def _list(app: App, flags: Namespace) -> None:
             number = "" if scope.space == "layers" else str(entry.id)  # the key names an entry of a layer
             rows.append((number, place, when, str(entry.uses), *texts))
         if total > len(entries):
-            rows.append(("", "", "", "", _("{total} more", total - len(entries)), ""))
+            rows.append(("", "", "", "", translated(_("{total} more", total - len(entries))), ""))
     _print(rows, flags, _("There are no such entries."))
 
 
@@ -72,20 +71,21 @@ async def _show(app: App, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
     zone = app.settings.zone
     facts = {
-        "number": scope.space != "layers" and entry.id,
-        "file" if scope.space == "layers" else "id": entry.ref,
-        "where": _place(scope, entry.kind, entry.project),
-        "tags": ", ".join(entry.tags),
-        "source": entry.source,
-        "used": entry.uses and _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)),
-        "confidence": f"{entry.confidence:g}",
-        "made": time_text(entry.created_ms, zone),
-        "changed": _("{time}, version {version}", time_text(entry.updated_ms, zone), entry.version),
-        "ends": entry.expires_ms and time_text(entry.expires_ms, zone),
-        "archived": entry.archived_ms and f"{time_text(entry.archived_ms, zone)}, {entry.reason or 'unused'}",
+        _("number"): scope.space != "layers" and entry.id,
+        _("file") if scope.space == "layers" else _("id"): entry.ref,
+        _("where"): _place(scope, entry.kind, entry.project),
+        _("tags"): ", ".join(entry.tags),
+        _("source"): entry.source,
+        _("used"): entry.uses and _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)),
+        _("confidence"): f"{entry.confidence:g}",
+        _("made"): time_text(entry.created_ms, zone),
+        _("changed"): _("{time}, version {version}", time_text(entry.updated_ms, zone), entry.version),
+        _("ends"): entry.expires_ms and time_text(entry.expires_ms, zone),
+        _("archived"): entry.archived_ms
+        and joined(", ", (time_text(entry.archived_ms, zone), _(entry.reason or N_("unused")))),
     }
     lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
-    lines += [f"{name:<11}{escape(str(value))}" for name, value in facts.items() if value]
+    lines += [f"{padded(name, 11)}{escape(str(value))}" for name, value in facts.items() if value]
     console().print("\n".join([*lines, "", escape("\n\n".join((entry.body, *entry.examples)))]))
 
 
@@ -98,7 +98,7 @@ async def _document(app: App, flags: Namespace) -> None:
 
 async def _reindex(app: App, flags: Namespace) -> None:
     done, out = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex"), console()
-    merged, removed = (_("Would merge"), _("Would remove")) if flags.dry_run else ("Merged", "Removed")
+    merged, removed = (_("Would merge"), _("Would remove")) if flags.dry_run else (_("Merged"), _("Removed"))
     change = _(" (change {change_id})", done.change_id) if done.change_id else ""
     out.print(
         _(
@@ -129,9 +129,10 @@ async def _reindex(app: App, flags: Namespace) -> None:
 
 async def _cleanup(app: App, flags: Namespace) -> None:
     moved = [row async for cleaned in app.knowledge.lifecycle.clean_up(dry_run=flags.dry_run) for row in cleaned.left]
-    console().print(f"{'Would archive' if flags.dry_run else 'Archived'} {counted(len(moved), 'entry')}.")
+    entries = counted(len(moved), "entry")
+    console().print(_("Would archive {entries}.", entries) if flags.dry_run else _("Archived {entries}.", entries))
     for row in moved:
-        console().print(f"  {row.id} {row.reason}: {escape(clipped(row.text, 60))}")
+        console().print(f"  {row.id} {term(row.reason)}: {escape(clipped(row.text, 60))}")
     meaning = app.knowledge.sessions.meaning
     if flags.dry_run or meaning.embeddings is None:
         return
@@ -149,18 +150,18 @@ async def _archive(app: App, flags: Namespace) -> None:
     if scope.space == "layers":
         layer, key = family.layers["global" if scope.owner == "global" else "project"], entry.key or ""
         await (layer.delete(key, by=by) if out else layer.restore(key, by=by))
-        console().print(_("{name} is {out}.", escape(name), _("deleted, with its file") if out else "back"))
+        console().print(_("{name} is {out}.", escape(name), _("deleted, with its file") if out else _("back")))
         return
     if scope.space != "notes" and not out:
         raise InvalidInput("It comes back by `memory-server undo`; `knowledge history` lists the changes.")
     if scope.space == "refs":
-        _, change = await family.refs.delete(entry.ref, by=by)
+        _deleted, change = await family.refs.delete(entry.ref, by=by)
     elif scope.space == "sessions":
         change = (await family.sessions.delete(Caller(scope.owner), entry.id, by=by)).change_id
     else:
         change = await (family.notes.delete(entry.ref, by=by) if out else family.notes.restore(entry.ref, by=by))
     console().print(
-        _("{name} is {out}. Change {change}.", escape(name), _("in the archive now") if out else "back", change)
+        _("{name} is {out}. Change {change}.", escape(name), _("in the archive now") if out else _("back"), change)
     )
 
 
@@ -170,14 +171,14 @@ async def _promote(app: App, flags: Namespace) -> None:
 
 
 async def _history(app: App, flags: Namespace) -> None:
-    rows = [("change", "when", "what", "by", "where", "entries")]
+    rows = [(_("change"), _("when"), _("what"), _("by"), _("where"), _("entries"))]
     for scope, done in await app.knowledge.store.operations(limit=_PAGE):
         name = change_id(done.seq)
         if flags.json:
             line = {"change": name, "space": scope.space, "owner": scope.owner, "op": done.op, "by": done.by}
             write(line | {"at_ms": done.at_ms, "entries": list(done.entries)})
         when, numbers = time_text(done.at_ms, app.settings.zone), ", ".join(map(str, done.entries[:10]))
-        rows.append((name, when, done.op, done.by, _place(scope), numbers))
+        rows.append((name, when, term(done.op), done.by, _place(scope), numbers))
     _print(rows, flags, _("Nothing was changed yet."))
 
 

@@ -14,7 +14,6 @@ from textwrap import indent
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
@@ -22,7 +21,7 @@ from memory_server.cli.calls import called
 from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
-from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
+from memory_server.cli.terminal import clipped, complain, console, escape, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
@@ -31,8 +30,8 @@ from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, Step, engine_of
 from memory_server.kernel.recalled_block import one_line
-from sandbox.language import term, translated
-from sandbox.locale import _, counted
+from sandbox.language import padded
+from sandbox.locale import _, counted, foreign, joined, term, translated
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
@@ -79,19 +78,19 @@ async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, i
 
 def tally_text(tally: MergeCounts) -> str:
     """`3 new, 1 replaced`: what a restore or an import did, in words."""
-    parts = {
-        "new": tally.added,
-        "replaced": tally.replaced,
-        "removed": tally.removed,
-        "unchanged": tally.unchanged,
-        "newer here and kept": tally.kept_newer,
-    }
-    return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing"
+    parts = (
+        (tally.added, _("{count} new", tally.added)),
+        (tally.replaced, _("{count} replaced", tally.replaced)),
+        (tally.removed, _("{count} removed", tally.removed)),
+        (tally.unchanged, _("{count} unchanged", tally.unchanged)),
+        (tally.kept_newer, _("{count} newer here and kept", tally.kept_newer)),
+    )
+    return joined(", ", (said for count, said in parts if count)) or _("nothing")
 
 
 async def list_(app: App, flags: Namespace) -> None:
     """The conversations, or the memories of one, if only one holds something or was named."""
-    rows = [("conversation", "short-term", "long-term", "newest")]
+    rows = [(_("conversation"), _("short-term"), _("long-term"), _("newest"))]
 
     async def add(conversation: Conversation) -> None:
         figures = await conversation.short_term.statistics()
@@ -99,7 +98,7 @@ async def list_(app: App, flags: Namespace) -> None:
         newest = time_text(figures.newest_ms, app.settings.zone)
         rows.append((conversation.id, str(figures.total), str(triggers), newest))
 
-    await each(app, flags, "reading", add)
+    await each(app, flags, _("reading"), add)
     if len(rows) > 1 and not hasattr(flags, "conversation"):
         print_columns(rows)
     if len(rows) == 1:
@@ -110,9 +109,10 @@ async def list_(app: App, flags: Namespace) -> None:
 
 async def _list_memories(app: App, conversation: Conversation) -> None:
     zone, out = app.settings.zone, console()
-    short, long = [("id", "time", "score", "text")], [("name", "created", "trigger")]
+    short = [(_("id"), _("time"), _("score"), _("text"))]
+    long = [(_("name"), _("created"), _("trigger"))]
     for memory in await conversation.short_term.memories():
-        pinned = " pinned" if memory.pinned else ""
+        pinned = " " + term(_("pinned")) if memory.pinned else ""
         text = clipped(memory.text, SHOWN_CELLS)
         short.append((memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}{pinned}", text))
     kept = await conversation.long_term.memories()
@@ -154,7 +154,7 @@ async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Convers
         memories = await conversation.short_term.memories()
         found.extend((conversation, memory) for memory in memories if memory.id.startswith(begins))
 
-    await each(app, flags, "looking", look)
+    await each(app, flags, _("looking"), look)
     return found
 
 
@@ -219,7 +219,7 @@ async def history(app: App, flags: Namespace) -> None:
     one_sequence = before or len(places.get("conversations", ())) + bool(places.get("knowledge")) == 1
     out = console()
     for change in found[: flags.limit]:
-        in_it = f" {term(f'in {change.place}')}" if several else ""
+        in_it = " " + translated(_("in {place}", change.place)) if several else ""
         steps = "; ".join(map(step_text, change.steps))
         when = time_text(change.at_ms, app.settings.zone)
         out.print(escape(f"{change.id} {when}{in_it} {change.by}: {steps}"))
@@ -269,7 +269,7 @@ def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
             age,
             memory.score,
             pinned,
-            escape(words) or "none",
+            escape(words) or _("none"),
         )
     )
     return f"{head}\n{escape(memory.text)}"
@@ -288,8 +288,8 @@ def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
             updated,
         )
     )
-    prompt = f"{term('prompt   ')} {escape(memory.prompt)}{arose}"
-    return f"{head}\n{term('trigger  ')} {escape(memory.trigger)}\n{prompt}"
+    prompt = f"{padded('prompt', 9)} {escape(memory.prompt)}{arose}"
+    return f"{head}\n{padded('trigger', 9)} {escape(memory.trigger)}\n{prompt}"
 
 
 async def where(app: App, flags: Namespace) -> None:
@@ -308,7 +308,7 @@ async def where(app: App, flags: Namespace) -> None:
     if (pause := app.paused()) is not None:
         out.print(escape(pause.text(app.settings.zone)))
     for place, known in running():
-        out.print(f"shared    {escape(told(place, known))}")
+        out.print(f"{padded('shared', 10)}{escape(told(place, known))}")
     for space, figures in (await app.knowledge.overview()).items():
         out.print(
             _(
@@ -328,9 +328,9 @@ def _settings_file(flags: Namespace) -> str:
 
 
 _TIERS = (
-    ("topRelevant", "top", "green"),
-    ("nextRelevant", "next", "cyan"),
-    ("randomFlashback", "flashback", "magenta"),
+    ("topRelevant", _("top"), "green"),
+    ("nextRelevant", _("next"), "cyan"),
+    ("randomFlashback", _("flashback"), "magenta"),
 )
 
 
@@ -353,11 +353,11 @@ def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any
     for key, tier, colour in _TIERS:
         for item in short[key]:
             moment = time_text(round(datetime.fromisoformat(item["timestamp"]).timestamp() * 1000), zone)
-            why = escape(term(item["why"]))
-            out.print(f"  [{colour}]{term(f'{tier:<9}')}[/] {moment}  [dim]{item['relevance']:.1f} = {why}[/]")
+            why = escape(item["why"])
+            out.print(f"  [{colour}]{padded(tier, 9)}[/] {moment}  [dim]{item['relevance']:.1f} = {why}[/]")
             out.print(escape(indent(item["text"], " " * 12)))
     if short.get("note"):
-        out.print(f"  [yellow]{escape(translated(short['note']))}[/]")
+        out.print(f"  [yellow]{escape(short['note'])}[/]")
     held = short["heldBack"]
     out.print(
         _(
@@ -372,7 +372,8 @@ def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any
     for memory in long["random"]:
         out.print(_("  [dim]by chance {name}[/]", escape(memory["name"])))
     for failed in long["failed"]:
-        out.print(f"  [yellow]failed    {escape(failed['name'])}: {failed['kind']}, {escape(failed['message'])}[/]")
+        what = f"{escape(failed['name'])}: {failed['kind']}, {escape(foreign(failed['message']))}"
+        out.print(f"  [yellow]{padded('failed', 9)} {what}[/]")
     if long.get("note"):
-        out.print(f"  [yellow]{escape(translated(long['note']))}[/]")
+        out.print(f"  [yellow]{escape(long['note'])}[/]")
     out.print()

@@ -13,7 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rich.filesize import decimal
-from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
@@ -21,7 +20,17 @@ from memory_server.cli.calls import called
 from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import running, told
 from memory_server.cli.look import chosen, each, step_text, tally_text, with_id
-from memory_server.cli.terminal import clipped, complain, console, print_columns, progress, time_text, watched, write
+from memory_server.cli.terminal import (
+    clipped,
+    complain,
+    console,
+    escape,
+    print_columns,
+    progress,
+    time_text,
+    watched,
+    write,
+)
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
@@ -40,10 +49,10 @@ from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-from sandbox.language import term, translated
-from sandbox.locale import _, counted
+from sandbox.language import padded
+from sandbox.locale import N_, _, counted, n_, term, translated
 
-STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
+STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20
 """Memories of a conversation that `doctor --reindex --dry-run` shows."""
 SHOWN_WORDS = 6
@@ -90,8 +99,8 @@ async def _bring_back(app: App, flags: Namespace) -> None:
             asked["pattern"] = flags.pattern or "/./"
         answer = await called(app, "restore_memories_from_archive", asked)
         if answer.structured["restored"] or answer.structured["inTheWay"] or len(names) == 1:
-            text = escape(translated(answer.text))
-            out.print(Text.from_markup(_("[bold]{name}[/] {text}", escape(name), text) if len(names) > 1 else text))
+            text = escape(answer.text)
+            out.print(Text.from_markup(f"[bold]{escape(name)}[/] {text}" if len(names) > 1 else text))
     if missing := [one for one in wanted if one not in known]:
         raise MemoryNotFound(
             "No archive has `{reason}`; `memory-server search --archived` lists what can come back.", missing[0]
@@ -165,17 +174,15 @@ async def cleanup(app: App, flags: Namespace) -> None:
                     if flags.dry_run
                     else _("forgot {number}, keeps {remaining}", count, remaining)
                 )
-                later = term(_(" ({due} of them for later runs)", cleaned.due)) if cleaned.due else ""
-                out.print(f"[bold]{escape(cleaned.place)}[/] {term(done)}{later}")
+                later = _(" ({due} of them for later runs)", cleaned.due) if cleaned.due else ""
+                out.print(f"[bold]{escape(cleaned.place)}[/] {translated(done)}{translated(later)}")
                 spared = spared or 0 < remaining <= kept
             elif cleaned.left:
                 out.print(f"[bold]{escape(cleaned.place)}[/]")
             for leaving in cleaned.left:
-                reason = term(REASONS.get(leaving.reason, leaving.reason))
+                reason = REASONS.get(leaving.reason, leaving.reason)
                 when = time_text(leaving.time_ms, app.settings.zone)
-                out.print(
-                    Text(_("  {id} {when} {reason}: {text}", leaving.id, when, reason, clipped(leaving.text, 60)))
-                )
+                out.print(Text(f"  {leaving.id} {when} {translated(reason)}: {clipped(leaving.text, 60)}"))
     if spared:
         out.print(kept_text(kept))
 
@@ -211,15 +218,15 @@ async def restore(app: App, flags: Namespace) -> int:
     backups = app.context.backups
     mode: Mode = "overwrite" if flags.overwrite else "merge"
     known = {backup.name: backup.conversations for backup in await backups.listed()}
-    with progress("restoring", known.get(flags.name, 0)) as advance:
+    with progress(_("restoring"), known.get(flags.name, 0)) as advance:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
-    verb = term(_("would get") if dry_run else "got")
+    verb = translated(_("would get") if dry_run else _("got"))
     for one in done:
         change = _(" (change {change_id})", one.change_id) if one.change_id else ""
         entries = one.keeps == "knowledge"
-        counts = term(_("{added:,} entries", one.counts.added)) if entries else tally_text(one.counts)
-        console().print(_("[bold]{place}[/] {verb} {counts}{change}", escape(one.place), verb, counts, change))
+        counts = _("{added:,} entries", one.counts.added) if entries else tally_text(one.counts)
+        console().print(f"[bold]{escape(one.place)}[/] {verb} {translated(counts)}{translated(change)}")
         for reason in one.left_out:
             complain(_("left out: {reason}.", reason))
     return 1 if any(one.left_out for one in done) else 0
@@ -232,7 +239,9 @@ async def delete(app: App, flags: Namespace) -> None:
 
 async def backups(app: App, _flags: Namespace) -> None:
     found = await app.context.backups.listed()
-    rows = [("name", "made", "conversations", "short-term", "long-term", "size")]
+    rows = [
+        tuple(map(term, (N_("name"), N_("made"), N_("conversations"), N_("short-term"), N_("long-term"), N_("size"))))
+    ]
     for one in found:
         counts = (one.conversations, one.short_term, one.long_term)
         first, second, third = ("?" if one.problem else str(count) for count in counts)
@@ -254,7 +263,7 @@ async def _reindex(app: App, flags: Namespace) -> int:
 
     async def renew(conversation: Conversation) -> None:
         done = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
-        change = term(_(", change {change_id}", done.change_id)) if done.change_id else ""
+        change = _(", change {change_id}", done.change_id) if done.change_id else ""
         # Where neither words nor weights change, only the record of the settings that found them does.
         other = [
             edit
@@ -266,7 +275,7 @@ async def _reindex(app: App, flags: Namespace) -> int:
             if flags.dry_run
             else _("changed {other} of {total}", len(other), done.total)
         )
-        out.print(f"[bold]{escape(conversation.id)}[/] {term(said)}{change}")
+        out.print(f"[bold]{escape(conversation.id)}[/] {translated(said)}{translated(change)}")
         if flags.dry_run:
             for edit in other[:SHOWN]:
                 when = time_text(edit.memory.time_ms, app.settings.zone)
@@ -274,7 +283,7 @@ async def _reindex(app: App, flags: Namespace) -> int:
             if len(other) > SHOWN:
                 out.print(_("  … and {other} more", len(other) - SHOWN))
 
-    count, failed = await each(app, flags, "reindexing", renew)
+    count, failed = await each(app, flags, _("reindexing"), renew)
     if not count:
         out.print(_("Nothing is stored yet."))
     return 1 if failed else 0
@@ -293,7 +302,7 @@ async def _repair(app: App, flags: Namespace) -> int:
     out, failed, mended = console(), 0, 0
     [wanted] = await chosen(app, flags) if hasattr(flags, "conversation") else [None]
     repairs = await asyncio.to_thread(app.home.repairs, wanted, dry_run=flags.dry_run)
-    for act in watched("repairing", repairs, len(repairs)):
+    for act in watched(_("repairing"), repairs, len(repairs)):
         try:
             plan = await asyncio.to_thread(act)
         except StorageError as error:
@@ -303,13 +312,7 @@ async def _repair(app: App, flags: Namespace) -> int:
         if plan is None:
             continue
         mended += 1
-        out.print(
-            _(
-                "[bold]{conversation}[/]{term}",
-                escape(plan.conversation_id),
-                term(" (nothing is changed yet)") * flags.dry_run,
-            )
-        )
+        out.print(f"[bold]{escape(plan.conversation_id)}[/]{term(' (nothing is changed yet)') * flags.dry_run}")
         for step in plan.steps:
             out.print(f"  {escape(step)}")
         if not flags.dry_run:
@@ -341,12 +344,12 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         with suppress(PackageNotFoundError):
             found.append(f"{name} {version(name)}")
     yield Finding(
-        "ok", "versions", _("memory-server {version}, {system}, {found}", __version__, system, ", ".join(found))
+        "ok", _("versions"), _("memory-server {version}, {system}, {found}", __version__, system, ", ".join(found))
     )
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
     examinations = [examine for engine in app.context.engines for examine in await engine.examinations()]
-    for examine in watched("examining", examinations, len(examinations)):
+    for examine in watched(_("examining"), examinations, len(examinations)):
         for finding in await examine():
             yield finding
     if await app.conversations.ids():
@@ -354,11 +357,11 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         async with App(app.settings.model_copy(update={"read_only": True}), brief=True) as reader:
             outdated = await reader.conversations.outdated()
         if outdated:
-            yield Finding("note", "words", outdated_text(outdated))
+            yield Finding("note", _("words"), outdated_text(outdated))
         elif app.settings.words.simplified and not can_simplify():
-            yield Finding("note", "words", NO_OPENCC)
+            yield Finding("note", _("words"), NO_OPENCC)
         else:
-            yield Finding("ok", "words", _("all memories were indexed with the present settings"))
+            yield Finding("ok", _("words"), _("all memories were indexed with the present settings"))
     for finding in await examine_sandbox(app.sandbox):
         yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):
@@ -369,16 +372,17 @@ def _print(found: Sequence[Finding]) -> None:
     out = console()
     for finding in found:
         style = STYLES[finding.grade]
-        what = escape(translated(finding.what))
-        out.print(
-            _("[{style}]{term}[/] {about}: {what}", style, term(f"{finding.grade:<8}"), escape(finding.about), what)
-        )
+        grade, what = padded(finding.grade, 8), escape(finding.what)
+        out.print(f"[{style}]{grade}[/] {escape(finding.about)}: {what}")
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
-    errors, warnings = (counted(counts[grade], grade) for grade in ("error", "warning"))
+    errors, warnings = counted(counts["error"], "error"), counted(counts["warning"], "warning")
     # Not `counted`: the notes that people keep are counted too, and have another word in Chinese.
-    notes = counts["note"]
     out.print(
-        _("{errors}, {warnings}, {notes} note.", errors, warnings, notes)
-        if notes == 1
-        else _("{errors}, {warnings}, {notes} notes.", errors, warnings, notes)
+        n_(
+            "{errors}, {warnings}, {count} note.",
+            "{errors}, {warnings}, {count} notes.",
+            counts["note"],
+            errors,
+            warnings,
+        )
     )

@@ -17,8 +17,8 @@ from memory_server.cli.terminal import complain, say_if_waiting, show_all_charac
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
-from sandbox.language import ABOUT_FLAG, begin_again_in_utf8_mode, cells, language_of, speak, term, translated
-from sandbox.locale import _
+from sandbox.language import ABOUT_FLAG, begin_again_in_utf8_mode, cells, language_of
+from sandbox.locale import _, speak, term, translated
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
@@ -41,8 +41,8 @@ SETTINGS = {
 """The flags of every command that take a value: its placeholder, and what the flag means."""
 READ_ONLY = _("change nothing, offer only tools that read")
 
-CATALOGUES = (Path(__file__).parent, Path(__file__).parents[2] / "sandbox")
-"""Folders of what the commands say in other languages."""
+PACKAGE = str(Path(__file__).parents[1])
+"""Where the catalogues of what the commands say are."""
 
 
 class Command(NamedTuple):
@@ -145,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None and sys.getfilesystemencoding() != "utf-8":
         begin_again_in_utf8_mode()
     given = sys.argv[1:] if arguments is None else arguments
-    speak(language_of(given, os.environ), *CATALOGUES)
+    speak(language_of(given, os.environ), PACKAGE)
     command = _command_in(given)
     if command != "hook":
         if arguments is None and command in (None, "serve"):
@@ -211,7 +211,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 
         command, settings = understood(flags, os.environ)
         if settings.language != "auto":
-            speak(settings.language, *CATALOGUES)
+            speak(settings.language, PACKAGE)
         log_to_stderr(settings.log_level)
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(

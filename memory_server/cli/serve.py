@@ -41,7 +41,8 @@ async def serve(settings: Settings, flags: Namespace) -> None:
     if sys.stdin.isatty():
         complain(
             _(
-                "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
+                "serving MCP here; a client such as Claude or Cursor starts it by itself. "
+                "Ctrl-D ends it; --help says more."
             )
         )
     if not usual_offer(settings):

@@ -35,7 +35,7 @@ from memory_server.cli.calls import recall, remember
 from memory_server.cli.daemon import STATUS, STOP
 from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
-from memory_server.cli.parser import CATALOGUES, leave, parsed, understood
+from memory_server.cli.parser import PACKAGE, leave, parsed, understood
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.serve import use_more_files, use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
@@ -45,7 +45,8 @@ from memory_server.kernel.messages import Session
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.version import __version__
-from sandbox.language import language_of, speak
+from sandbox.language import language_of
+from sandbox.locale import speak
 
 log = logging.getLogger(__name__)
 
@@ -386,14 +387,14 @@ def main() -> NoReturn:
     """The process: arguments are the path of its socket, the number of the descriptor that listens, and flags."""
     gc.disable()  # imports make no garbage; App ends this
     path, number, *flags = sys.argv[1:]
-    speak(language_of(flags, os.environ), *CATALOGUES)
+    speak(language_of(flags, os.environ), PACKAGE)
     listener = socket.socket(fileno=int(number))
     listener.set_inheritable(False)
     key = shim.Asked(flags, os.environ).key()
     try:
         _, settings = understood(parsed(flags), os.environ)
         if settings.language != "auto":
-            speak(settings.language, *CATALOGUES)
+            speak(settings.language, PACKAGE)
         log_to_stderr(settings.log_level)
         if _is_for_all(settings):
             asyncio.run(_run(settings, key, listener, Path(path)))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_server.kernel import times
 from memory_server.kernel.errors import InvalidInput
-from sandbox.language import complaint, term, translated
-from sandbox.locale import _
+from sandbox.locale import _, term, translated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,12 +73,19 @@ def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
             advance()
 
 
+def escape(text: str) -> str:
+    """A text or a message in the reader's language, which Rich shows as it is."""
+    from rich.markup import escape
+
+    return escape(translated(text))
+
+
 def print_columns(rows: Sequence[Sequence[str]]) -> None:
     """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge."""
     from rich.cells import cell_len
     from rich.text import Text
 
-    rows = [[*map(term, rows[0])], *rows[1:]]
+    rows = [[*map(translated, rows[0])], *rows[1:]]
     out = console()
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)][:-1]
     room = max(20, out.width - sum(widths) - 2 * len(widths))
@@ -138,7 +144,7 @@ def reading(name: object) -> Iterator[None]:
 
 
 def complain(sentence: str) -> None:
-    line = f"memory-server: {complaint(sentence)}\n"
+    line = f"memory-server: {translated(sentence)}\n"
     if (streams := STREAMS.get()) is None:
         sys.stderr.write(line)
     else:

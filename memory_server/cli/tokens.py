@@ -9,7 +9,7 @@ from memory_server.config import Settings, default_data_dir
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
-from sandbox.locale import _
+from sandbox.locale import _, translated
 
 
 async def tokens(settings: Settings, flags: Namespace) -> None:
@@ -20,8 +20,16 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
     if flags.action == "list":
         for token in file.tokens() if file.path.exists() else ():
             tenant = _("(the data folder)") if token.tenant is None else token.tenant
-            until = "expired" if token.expired else token.expires or "-"
-            console().out(token.name, tenant, ",".join(token.scopes), token.created, until, sep="\t", highlight=False)
+            until = _("expired") if token.expired else token.expires or "-"
+            console().out(
+                token.name,
+                translated(tenant),
+                ",".join(token.scopes),
+                token.created,
+                translated(until),
+                sep="\t",
+                highlight=False,
+            )
         return
     if flags.name is None:
         raise InvalidInput("Name the token: `memory-server tokens {action} NAME`.", flags.action)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_server.kernel.errors import InvalidInput
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 if TYPE_CHECKING:
     from memory_server.config.settings import Settings as Settings
@@ -44,8 +44,8 @@ def load(
     sources = {
         "MCP_MEMORY_…": _of_the_original(environment),
         _("the file {path}", path): _from_file(path) if named is not None or path.is_file() else {},
-        "the environment": _from_environment(environment),
-        "the command line": {name: value for name, value in (flags or {}).items() if value is not None},
+        N_("the environment"): _from_environment(environment),
+        N_("the command line"): {name: value for name, value in (flags or {}).items() if value is not None},
     }
     from pydantic import ValidationError
 
@@ -64,9 +64,11 @@ def load(
             raise InvalidInput(
                 "There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings.",
                 place,
-                source,
+                _(source),
             ) from error
-        reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should").rstrip(".")
+        ours = problem["type"] == "value_error"
+        theirs = problem["msg"].replace("Input should", "it should").rstrip(".")
+        reason = str(problem["ctx"]["error"]) if ours else theirs
         if source == "the command line" and "." not in place:
             flag = place.replace("_", "-")
             if problem["type"].startswith("datetime"):
@@ -77,7 +79,7 @@ def load(
         raise InvalidInput(
             "The setting `{place}` (from {source}) cannot be {input!r}: {reason}.",
             place,
-            source,
+            _(source),
             problem["input"],
             reason,
         ) from error

@@ -41,7 +41,7 @@ from memory_server.kernel.lifecycle import (
     Undone,
 )
 from memory_server.kernel.text import Finding, beginning
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 log = logging.getLogger(__name__)
 
@@ -220,21 +220,25 @@ class _Counted(Done):
     counts: MergeCounts
 
 
+_DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
+"""Changes that are named by their class."""
+
+
 def step_of(change: Change) -> Step:
     """What a change did to one memory."""
     match change:
         case Reinforced(id=memory_id, before=before, after=after):
-            return Step("reinforced", memory_id, _("{before:g} to {after:g}", before, after))
+            return Step(_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
         case Pinned(id=memory_id) | Unpinned(id=memory_id):
-            return Step(type(change).__name__.lower(), memory_id)
+            return Step(_(type(change).__name__.lower()), memory_id)
         case TriggerSet(kept, before):
-            return Step("stored" if before is None else "replaced", kept.name, beginning(kept.prompt))
+            return Step(_("stored") if before is None else _("replaced"), kept.name, beginning(kept.prompt))
         case TriggerRemoved(kept):
-            return Step("removed", kept.name, beginning(kept.prompt))
+            return Step(_("removed"), kept.name, beginning(kept.prompt))
         case CleanedUp():
             return Step(_("cleaned up"))
         case _:
-            return Step(type(change).__name__.lower(), change.memory.id, beginning(change.memory.text))
+            return Step(_(type(change).__name__.lower()), change.memory.id, beginning(change.memory.text))
 
 
 def _leaving(gone: Forgotten) -> Leaving:

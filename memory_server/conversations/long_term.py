@@ -218,7 +218,7 @@ class LongTermManager:
             place = _(" at line {line}, column {column}", first.line, first.column) if first.line is not None else ""
             raise TriggerRejected(
                 _(
-                    "The trigger cannot work and was not stored: {message}{place}. Correct it and try again.{caret}",
+                    "The trigger cannot work and was not stored: {reason}{place}. Correct it and try again.{caret}",
                     first.message,
                     place,
                     f"\n{first.caret}" if first.caret else "",

@@ -96,4 +96,4 @@ class Services:
             return await self.runner.match_texts(pattern, texts)
         except PatternError as error:
             advice = _("Nothing was {what}; write a word, or an expression such as /披萨|pizza/i.", what)
-            raise InvalidPattern(f"{str(error).rstrip('.')}. {advice}") from error
+            raise InvalidPattern("{reason}. {advice}", error, advice) from error

@@ -12,7 +12,7 @@ from memory_server.kernel.errors import TriggersUnavailable
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
 from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
@@ -67,10 +67,10 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
     try:
         layers = await sandbox.layers()
     except SandboxError as error:
-        return [Finding("error", "triggers", _("they cannot run here: {reason}", error))]
+        return [Finding("error", _("triggers"), _("they cannot run here: {reason}", error))]
     if missing := [one for one in layers if not one.holds]:
         return [
-            Finding("warning", "triggers", _("they run, but without {name}: {detail}", one.name, one.detail))
+            Finding("warning", _("triggers"), _("they run, but without {name}: {reason}", one.name, one.detail))
             for one in missing
         ]
     walls = [one.name for one in layers if not one.name.startswith("no ")]
@@ -78,8 +78,8 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
     return [
         Finding(
             "ok",
-            "triggers",
-            _("they run behind {walls}; {attempts} attempts to get out were refused", ", ".join(walls), attempts),
+            _("triggers"),
+            _("they run behind {walls}; {attempts} attempts to get out were refused", joined(", ", walls), attempts),
         )
     ]
 

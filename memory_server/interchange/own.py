@@ -42,7 +42,7 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     for group in record_lines.groups(lines, lambda place, reason: found.skipped.append((place, reason))):
         if group.head is None or group.ends:
             stray = [*group.short, *group.long]
-            found.skipped += [(place, _("it does not belong to a conversation")) for place, _ in stray]
+            found.skipped += [(place, _("it does not belong to a conversation")) for place, _one in stray]
             ended = ended or group.ends
             continue
         named = group.head["conversation"]

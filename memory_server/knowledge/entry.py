@@ -15,7 +15,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper, size
 from memory_server.kernel.scopes import Scope
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
@@ -174,6 +174,15 @@ class Share(NamedTuple):
     title: int = 0
     tags: int = 0
     body: int = 0
+
+
+OPERATIONS = (
+    *(N_("add"), N_("save"), N_("update"), N_("delete"), N_("restore"), N_("merge"), N_("cleanup"), N_("undo")),
+    *(N_("overwrite"), N_("promote"), N_("clear"), N_("reindex")),
+)
+"""The words of `Operation.op`."""
+REASONS = N_("deleted"), N_("expired"), N_("over_limit"), N_("merged"), N_("undone")
+"""The words of `Reason`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ class KnowledgeLifecycle:
             page = await self._store.operations(before=seq, limit=limit)
             for scope, done in page:
                 if place in (None, name := place_of(scope)):
-                    steps = (Step(done.op, str(entry)) for entry in done.entries) if done.entries else (Step(done.op),)
+                    ids = done.entries or (None,)
+                    steps = (Step(_(done.op), None if entry is None else str(entry)) for entry in ids)
                     found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
             if place is None or len(page) < limit:
                 break
@@ -99,7 +100,7 @@ class KnowledgeLifecycle:
 
         done = await self._store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
         self._knowledge.notes.changed()
-        steps = (Step("knowledge", each.ref, beginning(each.title or each.body)) for each in done.entries)
+        steps = (Step(_("knowledge"), each.ref, beginning(each.title or each.body)) for each in done.entries)
         return Undone(done.change_id or change, tuple(steps))
 
     async def _made(self, change: str) -> int:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from memory_server.kernel.fusion import fused
 from memory_server.knowledge.entry import Hit, Share
-from sandbox.locale import _
+from sandbox.locale import N_, _
+from sandbox.locale import joined as listed
 
 LEAST_SHARE = 0.3
 """Hits with a smaller share of the best score are left off: MemoryBank loses no answer by it, and 4 instead of 9 hits
@@ -35,19 +36,21 @@ def by_relevance(hits: Iterable[Hit], *, boosted: bool = False) -> list[Hit]:
     return sorted(ranked, key=lambda each: -each.score)
 
 
-def why_of(hit: Hit) -> str:
+def why_of(hit: Hit, title: str = _("title")) -> str:
     """The matched words by field: `数据库 in title and content`. Overlapping pairs are joined again."""
-    names = {"title": "title", "tags": "tags", "body": "content"}
+    names = {"title": title, "tags": _("tags"), "body": _("content")}
     fields: dict[str, list[str]] = {}
     for field, words in hit.matched.items():
         for word in joined(words):
             fields.setdefault(word, []).append(names[field])
     if not fields:
         return _("its text holds the query as it is")
-    places: dict[str, list[str]] = {}
+    places: dict[tuple[str, ...], list[str]] = {}
     for word, found_in in fields.items():
-        places.setdefault(" and ".join(found_in), []).append(word)
-    return "; ".join(_("{words} in {where}", ", ".join(words), where) for where, words in places.items())
+        places.setdefault(tuple(found_in), []).append(word)
+    return listed(
+        "; ", (_("{words} in {where}", ", ".join(words), listed(" and ", where)) for where, words in places.items())
+    )
 
 
 def joined(words: Sequence[str]) -> list[str]:
@@ -78,7 +81,7 @@ def by_ranks(worded: Sequence[Hit], near: Sequence[Hit]) -> list[Hit]:
             why.setdefault(hit.entry.id, []).append(_("{why}, rank {rank}", hit.why, rank))
     of_id = {hit.entry.id: hit for hit in (*near, *worded)}
     scores = fused([hit.entry.id for hit in worded], [hit.entry.id for hit in near])
-    both = [replace(of_id[id], score=score * FIRST_IN_BOTH, why="; ".join(why[id])) for id, score in scores.items()]
+    both = [replace(of_id[id], score=score * FIRST_IN_BOTH, why=listed("; ", why[id])) for id, score in scores.items()]
     return sorted(both, key=lambda each: -each.score)
 
 
@@ -92,9 +95,9 @@ def reference_parts(share: Share, terms: int, now_ms: int) -> dict[str, float]:
     """The parts of a reference's score, for a query of `terms` terms; the score is their sum, at most 1."""
     hours = max(0, now_ms - share.created_ms) / 3_600_000
     return {
-        "summary": share.title.bit_count() / terms * SUMMARY_WEIGHT,
-        "content": share.body.bit_count() / terms * CONTENT_WEIGHT,
-        "tags": share.tags.bit_count() / terms * TAG_WEIGHT,
-        "recency": max(0.0, RECENCY - RECENCY_PER_HOUR * hours),
-        "importance": IMPORTANCE_WEIGHT * (share.importance or 0.0),
+        N_("summary"): share.title.bit_count() / terms * SUMMARY_WEIGHT,
+        N_("content"): share.body.bit_count() / terms * CONTENT_WEIGHT,
+        N_("tags"): share.tags.bit_count() / terms * TAG_WEIGHT,
+        N_("recency"): max(0.0, RECENCY - RECENCY_PER_HOUR * hours),
+        N_("importance"): IMPORTANCE_WEIGHT * (share.importance or 0.0),
     }

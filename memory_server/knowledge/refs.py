@@ -20,7 +20,7 @@ from memory_server.knowledge.policies import expired, over_limit, to_archive, to
 from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.ranking import reference_parts, why_of
 from nlp.index_terms import Sought, sought_in
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 ID_CHARS, LEAST_ID_CHARS = 16, 6
 """Hexadecimal digits of an id, and of a beginning that is enough where only one id has it."""
@@ -123,8 +123,9 @@ class Refs:
             there: Entry | None = await self.store.look(_scope(name), methodcaller("get", id=share.id))
             if there is not None:  # another process may have removed it just now
                 hit = Hit(there, score, _matched(share, sought), _scope(name), score)
-                added = ", ".join(f"{what} {part:.3f}" for what, part in parts.items() if part)
-                found.append(replace(hit, why=f"{why_of(hit).replace('title', 'summary')}; {added}"))
+                added = (_(what) + f" {part:.3f}" for what, part in parts.items() if part)
+                why = joined("; ", (why_of(hit, title=_("summary")), joined(", ", added)))
+                found.append(replace(hit, why=why))
         return Hits(tuple(found), len(best))
 
     async def get(self, ref: str) -> tuple[Namespace, Entry]:

@@ -89,7 +89,7 @@ def reply(provider: Provider, sent: Sent, content: bytes) -> Replied[dict[str, A
             value, end = tools[0] if tools else first_object(text), body.get("stop_reason")
         else:
             used = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            (choice, *_) = body["choices"]
+            (choice, *_more) = body["choices"]
             value, end = first_object(choice["message"]["content"]), choice.get("finish_reason")
     except (AttributeError, LookupError, TypeError, RecursionError, ValueError) as error:
         raise ValueError(_("its answer is not in the form of its kind")) from error

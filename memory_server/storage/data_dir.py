@@ -144,7 +144,7 @@ class Home:
     def size(self) -> int:
         """Bytes of all its files. One that is removed meanwhile does not count."""
         count = 0
-        for folder, _, names in os.walk(self.place):
+        for folder, _folders, names in os.walk(self.place):
             for name in names:
                 with contextlib.suppress(OSError):
                     count += Path(folder, name).lstat().st_size

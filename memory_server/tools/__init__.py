@@ -69,8 +69,8 @@ def offered(
     Raises InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left."""
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
-    chosen = set(_named(toolsets, [DEFAULT_TOOLSETS, *TOOLSETS, ALL], "toolset"))
-    also, never = _named(tools, TOOLS, "tool"), _named(exclude_tools, TOOLS, "tool")
+    chosen = set(_named(toolsets, [DEFAULT_TOOLSETS, *TOOLSETS, ALL], _("toolset")))
+    also, never = _named(tools, TOOLS, _("tool")), _named(exclude_tools, TOOLS, _("tool"))
     found = {
         tool.name: tool
         for name, members in TOOLSETS.items()

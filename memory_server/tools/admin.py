@@ -11,7 +11,7 @@ from memory_server.kernel.text import Grade
 from memory_server.memories.context import Context
 from memory_server.tools.base.result import From, Result, hundredths
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, joined
 
 
 def _quantile(share: float) -> From:
@@ -54,7 +54,7 @@ class MetricsResult(Result):
             lines.append(
                 _("{about}: {what}", family, ", ".join(f"{name} {number}" for name, number in figures.items()))
             )
-        return "\n".join(lines)
+        return joined("\n", lines)
 
 
 @tool(
@@ -84,8 +84,11 @@ class HealthResult(Result):
     checks: list[Check] = Field(description="What was looked at")
 
     def __str__(self) -> str:
-        said = "Healthy." if self.healthy else _("Not healthy.")
-        return "\n".join([said, *(f"{check.grade:<8}{check.about}: {check.what}" for check in self.checks)])
+        said = _("Healthy.") if self.healthy else _("Not healthy.")
+        return joined(
+            "\n",
+            [said, *(f"{check.grade:<8}" + _("{about}: {what}", check.about, check.what) for check in self.checks)],
+        )
 
 
 @tool(

@@ -19,14 +19,14 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted
+from sandbox.locale import Message, _, counted, joined
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
 REASONS = {
     "too_old": _("older than the limit"),
-    "faded": "faded",
-    "deleted": "deleted",
+    "faded": _("faded"),
+    "deleted": _("deleted"),
     "undone": _("the change that stored it was undone"),
     "hand": _("taken out of the JSON file"),
     "restored_over": _("not in the backup that was restored"),
@@ -73,8 +73,9 @@ class PreviewResult(Result):
         ]
         later = _("; {due_later} more in later runs", self.dueLater) if self.dueLater else ""
         count = counted(self.wouldForgetCount, "memory")
-        why = f" {kept_text(self.keepAtLeast)}" if 0 < self.remainingCount <= self.keepAtLeast else ""
-        return "\n".join(
+        why = " " + kept_text(self.keepAtLeast) if 0 < self.remainingCount <= self.keepAtLeast else ""
+        return joined(
+            "\n",
             [
                 _(
                     "Would forget {number}{later}; remaining: {remaining_count}.{why}",
@@ -84,7 +85,7 @@ class PreviewResult(Result):
                     why,
                 ),
                 *lines,
-            ]
+            ],
         )
 
 
@@ -110,7 +111,7 @@ class PinResult(Result):
         return _(
             "{id} is {pinned}.{undo_hint}",
             self.id,
-            "pinned" if self.pinned else _("not pinned"),
+            _("pinned") if self.pinned else _("not pinned"),
             undo_hint(self.changeId),
         )
 
@@ -170,7 +171,7 @@ class RestoreResult(Result):
             if self.dryRun
             else _("Brought back {number}.{hint}{undo}", count, hint, undo)
         )
-        return "\n".join([done, *lines])
+        return joined("\n", [done, *lines])
 
 
 @tool(
@@ -215,13 +216,20 @@ def removal(conversation_id: str, gone: Archived) -> Removal:
     return Removal.of(gone, changeId=change_id(conversation_id, gone.version))
 
 
+def _shown(text: str) -> str:
+    """The scores of a reinforcement, or what a user wrote."""
+    return text if isinstance(text, Message) else one_line(text)
+
+
 class Step(Result):
     what: str = Field(description="What happened, such as `forgotten`")
     id: str | None = Field(None, description="Id or name of the memory")
     text: str | None = Field(None, description="Its beginning, or its score before and after")
 
     def __str__(self) -> str:
-        return one_line(" ".join(filter(None, (self.what, self.id, f"- {self.text}" if self.text else None))))
+        return joined(
+            " ", filter(None, (self.what, one_line(self.id or ""), "- " + _shown(self.text) if self.text else ""))
+        )
 
 
 class UndoResult(Result):
@@ -230,8 +238,9 @@ class UndoResult(Result):
     changeId: Annotated[str, From("id", words="Names the undoing, which can be undone too")]
 
     def __str__(self) -> str:
-        return "\n".join(
-            [_("Undid {change}; change {id}.", self.undone, self.changeId), *(f"- {step}" for step in self.changes)]
+        return joined(
+            "\n",
+            [_("Undid {change}; change {id}.", self.undone, self.changeId), *(f"- {step}" for step in self.changes)],
         )
 
 
@@ -264,7 +273,7 @@ class HistoryResult(Result):
         lines = [
             f"{made.changeId} {when(made.at)} {made.by}: {'; '.join(map(str, made.steps))}" for made in self.changes
         ]
-        return "\n".join([*lines, *([_("More before {next}.", self.next)] if self.next else [])])
+        return joined("\n", [*lines, *([_("More before {next}.", self.next)] if self.next else [])])
 
 
 @tool(

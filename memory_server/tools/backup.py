@@ -11,7 +11,7 @@ from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, joined
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, From("size_bytes"), Field(description="Size of its file in bytes")]
@@ -38,7 +38,7 @@ class BackUpResult(Result):
             self.longTerm,
             self.bytes,
         )
-        return "\n".join([made, *(_("Left out: {reason}", reason) for reason in self.leftOut)])
+        return joined("\n", [made, *(_("Left out: {reason}", reason) for reason in self.leftOut)])
 
 
 @tool(
@@ -96,7 +96,7 @@ class RestoreResult(Result):
             )
             lines += [_("Left out: {reason}.", reason) for reason in row.leftOut or ()]
         lines += [] if self.entries is None else [_("knowledge: {entries:,} entries.", self.entries)]
-        return "\n".join(lines)
+        return joined("\n", lines)
 
 
 @tool(
@@ -141,18 +141,21 @@ class ListResult(Result):
     def __str__(self) -> str:
         if not self.backups:
             return _("There is no backup yet.")
-        return "\n".join(
-            _("{about}: {what}", row.name, row.problem)
-            if row.problem
-            else _(
-                "{name}: {created_at}, {conversations}, {memories}, {bytes:,} bytes",
-                row.name,
-                row.createdAt,
-                counted(row.conversations, "conversation"),
-                counted(row.shortTerm + row.longTerm, "memory"),
-                row.bytes,
-            )
-            for row in self.backups
+        return joined(
+            "\n",
+            (
+                _("{about}: {what}", row.name, row.problem)
+                if row.problem
+                else _(
+                    "{name}: {created_at}, {conversations}, {memories}, {bytes:,} bytes",
+                    row.name,
+                    row.createdAt,
+                    counted(row.conversations, "conversation"),
+                    counted(row.shortTerm + row.longTerm, "memory"),
+                    row.bytes,
+                )
+                for row in self.backups
+            ),
         )
 
 

@@ -25,7 +25,7 @@ from memory_server.tools.base.result import From, Result, hundredths, shell_comm
 from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
 from memory_server.tools.base.tool import tool
 from memory_server.tools.short_term import SHOWN_KEYWORDS
-from sandbox.locale import _, counted
+from sandbox.locale import N_, _, counted, joined, n_
 
 MAX_TEXT_CHARS = 2_000
 Kind = Literal["short_term", "long_term", "both"]
@@ -103,14 +103,15 @@ class ExplainResult(Result):
 
     def __str__(self) -> str:
         shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
-        words = ", ".join(shared)
+        words = joined(", ", shared)
         needed = "" if self.threshold is None else _("; needed: {threshold:.2f}", self.threshold)
         span = _(" + time {span:.2f}", self.span) if self.span else ""
         cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
         told = _(
             "{id} in {conversation}, {age} old: {text}\n"
             "{reason}\n"
-            "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} + score {score:g}{needed}. Shared words: {words}.",
+            "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} "
+            "+ score {score:g}{needed}. Shared words: {words}.",
             self.id,
             self.conversation_id,
             self.age,
@@ -124,7 +125,7 @@ class ExplainResult(Result):
             self.decay,
             self.score,
             needed,
-            words or "none",
+            words or _("none"),
         )
         return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told
 
@@ -156,10 +157,10 @@ async def explain_recall(
     )
     verdict, reasons = _reasons(told, conversation.id, context.services.zone)
     if told.alike:
-        others = _(
-            "{memories} {alike} words with that text",
-            counted(told.alike, "other memory"),
-            "shares" if told.alike == 1 else "share",
+        others = n_(
+            "{count} other memory shares words with that text",
+            "{count} other memories share words with that text",
+            told.alike,
         )
         reasons.append(_("{others}; search_memories lists them with their ids.", others))
     explained = told.explanation
@@ -169,7 +170,7 @@ async def explain_recall(
     return ExplainResult.of(
         told,
         verdict=verdict,
-        reason="\n".join(reasons),
+        reason=joined("\n", reasons),
         threshold=None if explained is None else hundredths(explained.needed),
         by=[
             Other.of(other, conversation_id=other.kept_in or told.conversation_id, minutesApart=apart)
@@ -246,14 +247,16 @@ class FilterResult(Result):
         lines = []
         for hit in self.results:
             score = "" if hit.score is None else _(", score {score:g}", hit.score)
-            matched = f": {', '.join(hit.matched)}" if hit.matched else ""
-            gone = f", {REASONS[hit.removed.reason]} {when(hit.removed.removedAt)[:10]}" if hit.removed else ""
+            matched = _(": {words}", ", ".join(hit.matched)) if hit.matched else ""
+            gone = ""
+            if hit.removed:
+                gone = _(", {why} {day}", REASONS[hit.removed.reason], when(hit.removed.removedAt)[:10])
             what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
             lines.append(
                 _(
                     "{when} {id} in {conversation} (relevance {relevance:.1f}{score}{matched}){gone}\n  {what}",
                     when(hit.timestamp),
-                    hit.id or "long-term",
+                    hit.id or _("long-term"),
                     hit.conversation_id,
                     hit.relevance,
                     score,
@@ -266,7 +269,8 @@ class FilterResult(Result):
             command = shell_command(back.conversation_id, "undo", "--memory", back.id or back.name or "")
             lines.append(_("restore_memories_from_archive brings one back, or in a shell `{command}`.", command))
         more = _(" More from offset {next}.", self.next) if self.next is not None else ""
-        return "\n".join(
+        return joined(
+            "\n",
             [
                 *lines,
                 _(
@@ -275,7 +279,7 @@ class FilterResult(Result):
                     len(self.results),
                     more,
                 ),
-            ]
+            ],
         )
 
 
@@ -370,7 +374,7 @@ class Pattern(Result):
     def __str__(self) -> str:
         if not self.total:
             return _("no memories.")
-        lines = [f"{counted(self.total, 'memory')}; {_counts(self.time_distribution)}."]
+        lines = [_("{memories}; {counts}.", counted(self.total, "memory"), _counts(self.time_distribution))]
         if self.average_score is not None and self.score_distribution is not None:
             lines.append(
                 _(
@@ -382,13 +386,13 @@ class Pattern(Result):
                 )
             )
         lines.append(
-            _("Words: {top_keywords}.", ", ".join(f"{w.word} ({w.memories})" for w in self.top_keywords) or "none")
+            _("Words: {top_keywords}.", ", ".join(f"{w.word} ({w.memories})" for w in self.top_keywords) or _("none"))
         )
         if self.tags:
             lines.append(_("Tags: {counts}.", _counts(self.tags)))
         busiest = sorted(range(24), key=lambda hour: (-self.hour_distribution[hour], hour))[:3]
         hours = ", ".join(f"{hour:02}:00 ({count})" for hour in busiest if (count := self.hour_distribution[hour]))
-        return "\n".join([*lines, _("Busiest hours: {hours}.", hours)])
+        return joined("\n", [*lines, _("Busiest hours: {hours}.", hours)])
 
 
 class PatternResult(Result):
@@ -397,8 +401,8 @@ class PatternResult(Result):
     long_term: Pattern | None = Field(None, description="Of the long-term memories")
 
     def __str__(self) -> str:
-        named = (("Short-term", self.short_term), ("Long-term", self.long_term))
-        return "\n".join(_("{about}: {what}", name, found) for name, found in named if found is not None)
+        named = ((_("Short-term"), self.short_term), (_("Long-term"), self.long_term))
+        return joined("\n", (_("{about}: {what}", name, str(found)) for name, found in named if found is not None))
 
 
 @tool(
@@ -422,5 +426,13 @@ async def analyze_memory_patterns(
     )
 
 
+_FIGURES = (
+    *(N_("last hour"), N_("last day"), N_("last week"), N_("last month"), N_("older")),
+    *(N_("negative"), N_("low"), N_("medium"), N_("high")),
+)
+
+
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count) or "none"
+    return joined(", ", (_(name.replace("_", " ")) + f" {count}" for name, count in counts.items() if count)) or _(
+        "none"
+    )

@@ -15,10 +15,10 @@ from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.layers import Layer, LayerName, tool_name
 from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import Offset, Text, between, counted
+from memory_server.tools.base.shapes import Offset, Text, between
 from memory_server.tools.base.tool import Function, Result, Tool, tool
 from memory_server.tools.refs import Done
-from sandbox.locale import _
+from sandbox.locale import _, counted, joined
 
 MAX_LIMIT = 100
 Key = Annotated[Text, Field(min_length=1), "Such as api-auth-decision"]
@@ -37,7 +37,7 @@ class LayerEntry(Result):
 
     def __str__(self) -> str:
         tags = f" [{', '.join(self.tags)}]" if self.tags else ""
-        return f"## {one_line(self.key)}{tags}\n{self.content}" + (f"\n({self.why})" if self.why else "")
+        return f"## {one_line(self.key)}{tags}\n{self.content}" + (_("\n({why})", self.why) if self.why else "")
 
 
 class EntryResult(Done):
@@ -53,7 +53,9 @@ class EntriesResult(Done):
     count: int = Field(description="How many there are, shown or not")
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(str, self.entries), f"{len(self.entries)} of {counted(self.count, 'entry')}."])
+        return joined(
+            "\n\n", [*map(str, self.entries), _("{shown} of {all}.", len(self.entries), counted(self.count, "entry"))]
+        )
 
 
 class DeletedResult(Done):
@@ -82,10 +84,11 @@ class SummaryResult(Done):
 
     def __str__(self) -> str:
         said, given = self.summary, self.summary.unreadable or {}
-        lines = [f"{counted(said.total_entries, 'entry')} in {said.storage_dir or said.archive_dir or 'this layer'}."]
+        where = said.storage_dir or said.archive_dir or _("this layer")
+        lines = [_("{entries} in {where}.", counted(said.total_entries, "entry"), where)]
         lines += [_("Tags: {counts}.", ", ".join(said.unique_tags))] if said.unique_tags else []
-        return "\n".join(
-            [*lines, *(_("{name} cannot be read: {reason}.", name, reason) for name, reason in given.items())]
+        return joined(
+            "\n", [*lines, *(_("{name} cannot be read: {reason}.", name, reason) for name, reason in given.items())]
         )
 
 
@@ -102,9 +105,7 @@ def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
 
 
 def _tools(name: LayerName) -> tuple[Tool, ...]:
-    whose, place = (
-        (_("this project's"), _("the project")) if name == "project" else (_("all projects'"), _("all projects"))
-    )
+    whose, place = ("this project's", _("the project")) if name == "project" else ("all projects'", _("all projects"))
 
     def layer(context: Context) -> Layer:
         return context.knowledge.layers[name]
@@ -119,7 +120,8 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         done = await layer(context).save(key, content, tags, by=tool_name("save", name))
         away = len(done.entries) - 1
         moved = _(" {entries} went into the archive.", counted(away, "entry")) if away else ""
-        said = f"{'Saved' if done.result else 'Updated'} `{done.entry.key}` of {place}.{moved}"
+        saved = _("Saved `{key}` of {place}.", done.entry.key, place)
+        said = (saved if done.result else _("Updated `{key}` of {place}.", done.entry.key, place)) + moved
         return EntryResult(entry=_shown(done.entry), message=said)
 
     def find(*, archive: bool) -> Function:
@@ -155,11 +157,11 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
 
     async def delete(context: Context, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
         gone = await layer(context).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
-        return DeletedResult(key=gone.key or "", message=f"Deleted `{gone.key}` of {place}.")
+        return DeletedResult(key=gone.key or "", message=_("Deleted `{key}` of {place}.", gone.key, place))
 
     async def restore(context: Context, key: Key, caller_agent_id: Caller = None) -> EntryResult:
         back = await layer(context).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
-        return EntryResult(entry=_shown(back), message=f"`{back.key}` of {place} is back.")
+        return EntryResult(entry=_shown(back), message=_("`{key}` of {place} is back.", back.key, place))
 
     def summed(*, archive: bool) -> Function:
         async def summary(context: Context, caller_agent_id: Caller = None) -> SummaryResult:

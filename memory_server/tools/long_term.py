@@ -18,7 +18,7 @@ from memory_server.tools.base.result import From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
 from memory_server.tools.base.tool import tool
 from sandbox import Problem
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, foreign, joined
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
@@ -28,9 +28,9 @@ _TRIGGER = _("JavaScript condition, e.g. match_keys(context.messages, ['生日',
 
 def _said(problems: Iterable[Problem]) -> list[str]:
     return [
-        _("{message} (line {line}, column {column})", problem.message, problem.line, problem.column)
+        _("{reason} (line {line}, column {column})", problem.message, problem.line, problem.column)
         if problem.line
-        else problem.message
+        else foreign(problem.message)
         for problem in problems
     ]
 
@@ -55,12 +55,12 @@ class SetResult(Result):
     changeId: str
 
     def __str__(self) -> str:
-        done, count = "Replaced" if self.replaced else "Stored", counted(self.totalMemories, "long-term memory")
+        done, count = _("Replaced") if self.replaced else _("Stored"), counted(self.totalMemories, "long-term memory")
         return _with_warnings(_("{done}; {number} in this conversation.", done, count), self.warnings)
 
 
 def _with_warnings(done: str, warnings: Iterable[str]) -> str:
-    return "\n".join([done, *(_("Warning: {warning}", warning) for warning in warnings)])
+    return joined("\n", [done, *(_("Warning: {warning}", warning) for warning in warnings)])
 
 
 @tool(
@@ -156,10 +156,13 @@ class ListResult(Result):
             return _("No long-term memories in this conversation.")
         if not self.memories:
             return _("No more of them: {memories} in this conversation.", counted(self.total, "memory"))
-        return "\n".join(
-            f"- {one_line(memory.name)}: {one_line(memory.promptPreview)}"
-            + (_(" [trigger in trouble: {trouble}]", memory.trouble) if memory.trouble else "")
-            for memory in self.memories
+        return joined(
+            "\n",
+            (
+                f"- {one_line(memory.name)}: {one_line(memory.promptPreview)}"
+                + (_(" [trigger in trouble: {trouble}]", memory.trouble) if memory.trouble else "")
+                for memory in self.memories
+            ),
         )
 
 
@@ -181,8 +184,8 @@ async def list_long_term_memories(
 
 
 def _trouble(record: TriggerRecord) -> str | None:
-    counts = ((record.timeouts, "time-out"), (record.out_of_memory, _("out of memory")), (record.killed, "crash"))
-    return ", ".join(f"{noun} x {count}" for count, noun in counts if count) or None
+    counts = ((record.timeouts, _("time-out")), (record.out_of_memory, _("out of memory")), (record.killed, _("crash")))
+    return joined(", ", (noun + f" x {count}" for count, noun in counts if count)) or None
 
 
 class Activated(Result):
@@ -228,11 +231,12 @@ class SearchResult(Result):
             for failed in self.failed
         ]
         lines += [self.note] if self.note else []
-        return "\n".join(
+        return joined(
+            "\n",
             [
                 *lines,
                 _("{triggers} of {total_memories} fired.", counted(self.activatedCount, "trigger"), self.totalMemories),
-            ]
+            ],
         )
 
 
@@ -287,10 +291,10 @@ class ContextResult(Result):
             _(", updated {time}", self.updatedAt) if self.updatedAt else "",
         )
         trigger = "\n  ".join(map(harmless, self.trigger.splitlines()))
-        parts = [f"{one_line(self.name)} ({dates})", _("Trigger: {trigger}", trigger)]
+        parts = [_("{what} ({more})", one_line(self.name), dates), _("Trigger: {trigger}", trigger)]
         parts += [_("Created from: {created_context}", one_line(self.createdContext))] if self.createdContext else []
         parts += [_("Updated from: {updated_context}", one_line(self.updatedContext))] if self.updatedContext else []
-        return "\n".join(parts)
+        return joined("\n", parts)
 
 
 @tool(

@@ -10,9 +10,9 @@ from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
+from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, undo_hint
 from memory_server.tools.base.tool import Result, tool
-from sandbox.locale import _
+from sandbox.locale import _, counted, joined
 
 if TYPE_CHECKING:
     from memory_server.knowledge.entry import Hit
@@ -31,7 +31,8 @@ class RememberResult(Result):
 
     def __str__(self) -> str:
         similar = _(" {notes} more like it.", counted(self.similar_count, "note")) if self.similar_count else ""
-        return f"{self.action.capitalize()} {self.memory_id}.{similar}{undo_hint(self.changeId)}"
+        done = _("Created {id}.", self.memory_id) if self.action == "created" else _("Updated {id}.", self.memory_id)
+        return done + similar + undo_hint(self.changeId)
 
 
 @tool(
@@ -83,14 +84,22 @@ class RecallResult(Result):
 
     def __str__(self) -> str:
         lines = [
-            "\n".join(
-                [f"## {one_line(note.topic)} ({note.type})", note.content, *(note.examples or ()), f"({note.why})"]
+            joined(
+                "\n",
+                [
+                    f"## {one_line(note.topic)} ({note.type})",
+                    note.content,
+                    *(note.examples or ()),
+                    _("({why})", note.why),
+                ],
             )
             for note in self.memories
         ]
-        more = "".join(f"; {number} {reason}" for reason, number in (self.left_off or {}).items())
-        return "\n\n".join(
-            [*lines, _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more)]
+        more = joined(
+            "", (_("; {number} {what}", number, _(reason)) for reason, number in (self.left_off or {}).items())
+        )
+        return joined(
+            "\n\n", [*lines, _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more)]
         )
 
 
@@ -160,7 +169,7 @@ class NoteList(Result):
             )
             for each in self.notes
         ]
-        return "\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}."])
+        return joined("\n", [*lines, _("{shown} of {all}.", len(lines), counted(self.total_count, "note"))])
 
 
 @tool(

@@ -16,9 +16,9 @@ from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
 from memory_server.knowledge.options import NAMESPACES, Namespace
 from memory_server.memories.context import Context
-from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
+from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, undo_hint
 from memory_server.tools.base.tool import Result, tool
-from sandbox.locale import _
+from sandbox.locale import _, counted, joined
 
 MAX_LIMIT = 100
 Id = Annotated[Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"]
@@ -41,7 +41,7 @@ class Changed(Told[T]):
     changeIds: Annotated[list[str], Field(description="Names the changes for undo_change")]
 
     def __str__(self) -> str:
-        return f"{self.data}{undo_hint(', '.join(self.changeIds))}"
+        return str(self.data) + undo_hint(", ".join(self.changeIds))
 
 
 class AddResult(Done):
@@ -52,9 +52,9 @@ class AddResult(Done):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        cut = f", {self.contentTruncated:,} more were too many" if self.contentTruncated else ""
-        said = f"Stored as {self.referenceId} ({self.contentLength:,} characters{cut}).{undo_hint(self.changeId)}"
-        return f"{said}\n{self.summary}"
+        cut = _(", {count:,} more were too many", self.contentTruncated) if self.contentTruncated else ""
+        said = _("Stored as {id} ({characters:,} characters{cut}).", self.referenceId, self.contentLength, cut)
+        return said + undo_hint(self.changeId) + f"\n{self.summary}"
 
 
 @tool(
@@ -107,10 +107,10 @@ class SearchData(Result):
     def __str__(self) -> str:
         lines = [
             f"{each.id} {each.score} ({each.namespace}): {one_line(each.contentPreview or each.summary)}"
-            + (f" ({each.why})" if each.why else "")
+            + (_(" ({reason})", each.why) if each.why else "")
             for each in self.results
         ]
-        return "\n".join([*lines, f"{len(lines)} of {counted(self.total, 'reference')}."])
+        return joined("\n", [*lines, _("{shown} of {all}.", len(lines), counted(self.total, "reference"))])
 
 
 @tool(
@@ -200,7 +200,9 @@ async def _cleared(
 ) -> Changed[ClearData]:
     done = [await context.knowledge.refs.clear(name, by=by) for name in namespaces]
     count = sum(cleared for cleared, _ in done)
-    data = ClearData(cleared=count, remaining=remaining, message=f"Cleared {counted(count, 'reference')}.")
+    data = ClearData(
+        cleared=count, remaining=remaining, message=_("Cleared {references}.", counted(count, "reference"))
+    )
     return Changed(data=data, changeIds=[change_id for _, change_id in done if change_id])
 
 
@@ -263,7 +265,9 @@ async def memoryGetContent(context: Context, id: Id, offset: Offset = None) -> T
     start = offset or 0
     if start > len(entry.body):
         raise InvalidInput(
-            f"`offset` is {start:,}, and the text has {len(entry.body):,} characters; give a smaller one."
+            "`offset` is {start:,}, and the text has {characters:,} characters; give a smaller one.",
+            start,
+            len(entry.body),
         )
     # Each character of JSON has at least a byte, and at most six where it is escaped.
     page = entry.body[start : start + refs.options.page_bytes]

@@ -10,9 +10,9 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.knowledge.meaning import NO_EMBEDDINGS
 from memory_server.knowledge.session_records import Mode, SearchType
 from memory_server.tools.base.result import Result
-from memory_server.tools.base.shapes import ChangeId, counted, undo_hint
+from memory_server.tools.base.shapes import ChangeId, undo_hint
 from memory_server.tools.refs import Done
-from sandbox.locale import _
+from sandbox.locale import N_, _, counted, joined
 
 
 class SessionIds(Result):
@@ -43,8 +43,8 @@ class Memory(Result):
 
     def __str__(self) -> str:
         notes = [self.event, self.why, None if self.score is None else f"{self.score:.2f}"]
-        added = "; ".join(filter(None, notes))
-        return f"{self.id}. {one_line(self.content)}{f' ({added})' if added else ''}"
+        added = joined("; ", filter(None, notes))
+        return f"{self.id}. {one_line(self.content)}" + (_(" ({reason})", added) if added else "")
 
 
 class SessionDone(Done):
@@ -58,7 +58,7 @@ class Changed(SessionDone):
 
     @property
     def tail(self) -> str:
-        return f"{undo_hint(self.changeId)}{f' ({self.reason})' if self.reason else ''}"
+        return undo_hint(self.changeId) + (_(" ({reason})", self.reason) if self.reason else "")
 
 
 class InitResult(SessionDone):
@@ -70,7 +70,9 @@ class AddResult(Changed):
     memories: list[Memory] = Field(description="With what happened to each")
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.memories), f"{counted(len(self.memories), 'memory')}.{self.tail}"])
+        return joined(
+            "\n", [*map(str, self.memories), _("{memories}.{tail}", counted(len(self.memories), "memory"), self.tail)]
+        )
 
 
 class SearchResult(SessionDone):
@@ -82,12 +84,13 @@ class SearchResult(SessionDone):
 
     def __str__(self) -> str:
         # Not where no model is named: it would stand below every search.
-        why = f" ({self.reason})" if self.reason not in (None, NO_EMBEDDINGS) else ""
-        return "\n".join(
+        why = _(" ({reason})", self.reason) if self.reason not in (None, NO_EMBEDDINGS) else ""
+        return joined(
+            "\n",
             [
                 *map(str, self.memories),
-                _("{memories} of {memories2}.{why}", len(self.memories), counted(self.total, "memory"), why),
-            ]
+                _("{shown} of {all}.{more}", len(self.memories), counted(self.total, "memory"), why),
+            ],
         )
 
 
@@ -98,11 +101,12 @@ class PageResult(SessionDone):
 
     def __str__(self) -> str:
         more = _(" There are more.") if self.has_more else ""
-        return "\n".join(
+        return joined(
+            "\n",
             [
                 *map(str, self.memories),
-                _("{memories} of {memories2}.{why}", len(self.memories), counted(self.total, "memory"), more),
-            ]
+                _("{shown} of {all}.{more}", len(self.memories), counted(self.total, "memory"), more),
+            ],
         )
 
 
@@ -110,14 +114,17 @@ class OneResult(Changed):
     memory: Memory
 
     def __str__(self) -> str:
-        return f"{self.memory}{self.tail}"
+        return str(self.memory) + self.tail
 
 
 class DeletedResult(Changed):
     deletedCount: int
 
     def __str__(self) -> str:
-        return f"Deleted {counted(self.deletedCount, 'memory')}.{self.tail}"
+        return _("Deleted {memories}.{tail}", counted(self.deletedCount, "memory"), self.tail)
+
+
+_STATUSES = N_("done"), N_("failed")
 
 
 class HistoryRow(Result):
@@ -133,7 +140,8 @@ class HistoryRow(Result):
 
     def __str__(self) -> str:
         ids = ", ".join(map(str, self.memory_ids[:10]))
-        return f"{self.id} {self.at} {self.operation}{f' of {ids}' if ids else ''}: {self.error or self.status}"
+        done = _("{what} of {ids}", _(self.operation), ids) if ids else _(self.operation)
+        return f"{self.id} {self.at} " + _("{about}: {what}", done, self.error or _(self.status))
 
 
 class HistoryResult(SessionDone):
@@ -141,7 +149,9 @@ class HistoryResult(SessionDone):
     next: int | None = Field(None, description="Give this as `before` for older ones")
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.operations), f"{counted(len(self.operations), 'operation')}."])
+        return joined(
+            "\n", [*map(str, self.operations), _("{operations}.", counted(len(self.operations), "operation"))]
+        )
 
 
 class OperationFigures(Result):
@@ -165,7 +175,7 @@ class StatsResult(SessionDone):
     models: dict[str, float] = Field(description="Calls, tokens and cost of models, of the same")
 
     def __str__(self) -> str:
-        done = ", ".join(f"{name} {each.count}" for name, each in self.operations.items())
+        done = joined(", ", (f"{name} {each.count}" for name, each in self.operations.items()))
         size = _(
             "{memories} of {session}, {characters:,} characters",
             counted(self.count, "memory"),

@@ -20,7 +20,7 @@ from memory_server.memories.context import Context
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, joined, n_
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
@@ -114,7 +114,11 @@ class SearchResult(Result):
         if self.lines is not None:
             # Only the lines, because the caller limited the bytes.
             return self.lines
-        tiers = (("Top", self.topRelevant), ("Next", self.nextRelevant), ("Flashback", self.randomFlashback))
+        tiers = (
+            (_("Top"), self.topRelevant),
+            (_("Next"), self.nextRelevant),
+            (_("Flashback"), self.randomFlashback),
+        )
         blocks = [
             _(
                 "{tier}{weak} - {when}{kept_in} (relevance {relevance:.1f}: {why})\n{text}",
@@ -135,7 +139,7 @@ class SearchResult(Result):
             self.heldBack.tooRecent,
             self.heldBack.sameMoment,
         )
-        return "\n\n".join([*blocks, *([self.note] if self.note else []), counts])
+        return joined("\n\n", [*blocks, *([self.note] if self.note else []), counts])
 
 
 @tool(
@@ -170,7 +174,7 @@ async def search_short_term_memories(
     )
     result = search_result(context, conversation.id, found, maxBytes)
     if told := await archive_note(conversation, found.recall):
-        result = result.model_copy(update={"note": f"{result.note} {told}"})
+        result = result.model_copy(update={"note": joined(" ", filter(None, (result.note, told)))})
     return result
 
 
@@ -214,7 +218,7 @@ def search_result(context: Context, conversation_id: str, found: Found, line_byt
         randomFlashback=items(recall.flashback),
         heldBack=HeldBackCounts.of(recall.held_back),
         totalSearched=recall.searched,
-        note=" ".join(notes) or None,
+        note=joined(" ", notes) or None,
         changeId=found.change_id if only_here else None,
         changes=None if only_here else changes,
         lines=marked(lines) if lines else lines,
@@ -257,11 +261,12 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
         notes.append(_("Searched by words only: {only_words}.", found.only_words))
     if outdated:
         notes.append(
-            _(
-                "{memories} {outdated} words that older settings found, so some may be missed; `memory-server "
-                "doctor --reindex` finds them again.",
-                counted(outdated, "memory"),
-                "has" if outdated == 1 else "have",
+            n_(
+                "{count} memory has words that older settings found, so some may be missed; "
+                "`memory-server doctor --reindex` finds them again.",
+                "{count} memories have words that older settings found, so some may be missed; "
+                "`memory-server doctor --reindex` finds them again.",
+                outdated,
             )
         )
     if _came(found.recall):
@@ -271,8 +276,10 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     if not recent:
         but = _(" Those that share something are marked as weak.") if found.recall.top or found.recall.next else ""
         return [*notes, _("No memory shares enough words with these messages.{but}", but)]
-    held_back = _(
-        "{memories} of this conversation {recent} held back", counted(recent, "memory"), "is" if recent == 1 else "are"
+    held_back = n_(
+        "{count} memory of this conversation is held back",
+        "{count} memories of this conversation are held back",
+        recent,
     )
     return [
         *notes,
@@ -291,7 +298,7 @@ class DeleteResult(Result):
     changeId: str | None = None
 
     def __str__(self) -> str:
-        verb = _("Would delete") if self.dryRun else "Deleted"
+        verb = _("Would delete") if self.dryRun else _("Deleted")
         count = counted(self.deletedCount, "memory")
         return _(
             "{verb} {number}; remaining: {remaining_count}.{undo_hint}",
@@ -336,7 +343,7 @@ class StatsResult(Result):
         notice = f" {self.notice}" if self.notice else ""
         if not self.total:
             return _("No short-term memories; {cleaned}.{notice}", cleaned, notice)
-        counts = ", ".join(_("{about}: {what}", name, count) for name, count in self.conversationCounts.items())
+        counts = joined(", ", (_("{about}: {what}", name, count) for name, count in self.conversationCounts.items()))
         oldest, newest = (when(moment) for moment in (self.oldestMemory, self.newestMemory) if moment)
         return _(
             "{memories} from {oldest} to {newest}; score {min_score:g} to {max_score:g}, mean "
@@ -363,8 +370,10 @@ async def get_memory_stats(context: Context, conversation_id: ConversationId = N
 
 
 def _notice(damaged: int) -> str:
-    kept = _(
-        "{pieces} of it could not be read and {damaged}", counted(damaged, "piece"), "is" if damaged == 1 else "are"
+    kept = n_(
+        "{count} piece of it could not be read and is",
+        "{count} pieces of it could not be read and are",
+        damaged,
     )
     return _("A file was damaged: {kept} set aside; `memory-server doctor` says which.", kept)
 

@@ -14,7 +14,7 @@ from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, between
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 
 class RecallResult(Result):
@@ -27,7 +27,7 @@ class RecallResult(Result):
         return self.shortTerm.sought()
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (self.prompt or _("Nothing came to mind."), self.note)))
+        return joined("\n", filter(None, (self.prompt or _("Nothing came to mind."), self.note)))
 
 
 @tool(
@@ -54,7 +54,7 @@ async def recall_turn(
         prompt="\n".join(filter(None, (block, await noted_block(context, messages)))),
         shortTerm=short_term.search_result(context, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
-        note=" ".join(filter(None, notes)) or None,
+        note=joined(" ", filter(None, notes)) or None,
     )
 
 

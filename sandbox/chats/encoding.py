@@ -22,8 +22,9 @@ class EncodingError(MessageError):
     """The bytes are not text in that encoding; the message follows the name of the file and says what to do."""
 
 
-def decode(content: bytes, encoding: str | None) -> str:
-    """`encoding`: as Python names it, or None for UTF-8 and files with a byte order mark. Raises EncodingError."""
+def decode(content: bytes, encoding: str | None, *, flag: bool = False) -> str:
+    """`encoding`: as Python names it, or None for UTF-8 and files with a byte order mark. Raises EncodingError, which
+    names --encoding if `flag` says that the caller has it."""
     if encoding is not None:
         try:
             name = codecs.lookup(encoding).name
@@ -40,13 +41,13 @@ def decode(content: bytes, encoding: str | None) -> str:
     try:
         text = content.decode(marked)
     except UnicodeDecodeError as error:
-        raise EncodingError(_advice(content)) from error
+        raise EncodingError(_advice(content, flag)) from error
     if "\0" in text:
         raise EncodingError("is not a text file; give a text file in UTF-8")
     return text
 
 
-def _advice(content: bytes) -> str:
+def _advice(content: bytes, flag: bool) -> str:
     if b"\0" in content:
         return _("is not a text file; give a text file in UTF-8")
     try:
@@ -55,5 +56,9 @@ def _advice(content: bytes) -> str:
         text = ""
     beyond = [char for char in text if ord(char) > 127]
     if beyond and sum(ord(char) in _IDEOGRAPHS for char in beyond) * 2 > len(beyond):
+        if flag:
+            return _("is not UTF-8 but probably GBK; add `--encoding gb18030`, or save the file as UTF-8")
         return _("is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8")
+    if flag:
+        return _("is not UTF-8; save the file as UTF-8, or name it with --encoding")
     return _("is not UTF-8; save the file as UTF-8, or add its encoding")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sandbox.chats.messages import ROLES, ChatError, Message
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"),
@@ -68,7 +68,7 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
 def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]]) -> str:
     parts = []
     if assumed:
-        who = ", ".join(_("{name} is taken for the {role}", name, role) for name, role in assumed[:5])
+        who = joined(", ", (_("{name} is taken for the {role}", name, role) for name, role in assumed[:5]))
         more = _(" and {assumed} more for users", len(assumed) - 5) if len(assumed) > 5 else ""
         parts.append(_("{who}{more} (--user NAME and --assistant NAME change that)", who, more))
     if doubtful:
@@ -77,7 +77,7 @@ def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]
         parts.append(
             _("line {number}{more} is taken for text; if {name} is a speaker, give their role", number, more, name)
         )
-    return "; ".join(parts)
+    return joined("; ", parts)
 
 
 def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
 from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -28,7 +28,7 @@ _NATURE = {
     "length": _("a length is 0 or more"),
     "all": _("match_keys_all gives true or false, not a number of matches"),
 }
-_FROM_ZERO = {"Month": _("; January is 0"), "Day": _("; Sunday is 0"), "Hours": _("; midnight is 0")}
+_FROM_ZERO = {"Month": _("January is 0"), "Day": _("Sunday is 0"), "Hours": _("midnight is 0")}
 _TRUE = {
     "array": _("a list is always true; ask for its length"),
     "object": _("an object is always true"),
@@ -153,16 +153,16 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         quantity = _quantity(subject, one)
         if quantity is None:
             continue
-        kind = "boolean" if quantity.what == "all" else "number"
+        kind = N_("boolean") if quantity.what == "all" else N_("number")
         literal = {"true": "boolean", "false": "boolean"}.get(other.type, other.type)
         if operator in ("===", "!==") and literal in ("number", "string", "boolean", "null") and literal != kind:
-            never = "never" if operator == "===" else "always"
+            never = N_("never") if operator == "===" else N_("always")
             said = _(
-                "{split} is a {kind}, so it is never `===` to another type",
+                "{code} is a {word}, so it is never `===` to another type",
                 " ".join(subject.source.of(one).split())[:60],
                 kind,
             )
-            yield at(f"{never}-true", node, _("{never} true: {said}", never, said))
+            yield at(f"{never}-true", node, _("{word} true: {said}", never, said))
             return
     comparison = _comparison(subject, node)
     verdict = comparison.verdict() if comparison is not None else None
@@ -170,7 +170,7 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         quantity = comparison.quantity
         is_date = quantity.what not in ("length", "all", "keys")
         rule = "always-true" if verdict else "date-never-comes" if is_date else "never-true"
-        yield at(rule, node, _("{never} true: {said}", "always" if verdict else "never", _nature(quantity)))
+        yield at(rule, node, _("{word} true: {said}", "always" if verdict else "never", _nature(quantity)))
 
 
 def _nature(quantity: _Quantity) -> str:
@@ -182,15 +182,9 @@ def _nature(quantity: _Quantity) -> str:
     if quantity.what in _NATURE:
         return _NATURE[quantity.what]
     counted = f" {quantity.shift:+g}" if quantity.shift else ""
-    hint = _FROM_ZERO.get(quantity.what, "") if not quantity.shift else ""
-    return _(
-        "get{what}(){counted} gives {low:g} to {high:g}{hint}",
-        quantity.what,
-        counted,
-        quantity.low,
-        quantity.high,
-        hint,
-    )
+    said = _("get{what}(){shift} gives {low:g} to {high:g}", quantity.what, counted, quantity.low, quantity.high)
+    hint = _FROM_ZERO.get(quantity.what) if not quantity.shift else None
+    return _("{said}; {hint}", said, hint) if hint else said
 
 
 def _comparison(subject: Subject, node: Node) -> _Comparison | None:
@@ -209,7 +203,7 @@ def _comparison(subject: Subject, node: Node) -> _Comparison | None:
 def _quantity(subject: Subject, node: Node) -> _Quantity | None:
     """The bounded whole number of an expression, None if it is not known to be one."""
     shift: float = 0
-    for _ in range(_MOST_SUMS):
+    for _sum in range(_MOST_SUMS):
         node = subject.value(node)
         both = sides(node) if operator_of(node) in ("+", "-") else None
         number = number_of(subject.source, bare(both[1])) if both else None
@@ -293,7 +287,7 @@ def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iter
 
 def _calendar(known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple[float, float]]) -> Iterator[Finding]:
     """Findings about a day that its month does not have."""
-    for _, month in known:
+    for _node, month in known:
         low, high = bounds[month.quantity.key]
         if month.quantity.what != "Month" or low != high:
             continue
@@ -305,6 +299,6 @@ def _calendar(known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple
                 yield at(
                     "date-never-comes",
                     node,
-                    _("{month_names} has {days} days at most", MONTH_NAMES[number], DAYS[number]),
+                    _("{word} has {days} days at most", MONTH_NAMES[number], DAYS[number]),
                 )
                 return

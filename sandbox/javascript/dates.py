@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, Finding, Node, Subject, at, bare, number_of, operator_of, sides
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 MONTH_NAMES = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
+    *(N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June")),
+    *(N_("July"), N_("August"), N_("September"), N_("October"), N_("November"), N_("December")),
 )
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison with its two sides exchanged."""
@@ -91,7 +91,7 @@ def _parts(subject: Subject, node: Node) -> Iterator[Finding]:
         yield at(
             "date-never-comes",
             given[2],
-            _("{month_names} has {days} days at most", MONTH_NAMES[int(month)], DAYS[int(month)]),
+            _("{word} has {days} days at most", MONTH_NAMES[int(month)], DAYS[int(month)]),
         )
 
 
@@ -110,7 +110,7 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[F
         return
     said = _("{date} is past", moment.date())
     if value.type == "number" and moment.year == 1970:
-        said += _("; times are in milliseconds")
+        said = _("{said}; {hint}", said, _("times are in milliseconds"))
     if operator in (">", ">=", "!==", "!="):
         yield at("always-true", node, _("always true: {said}", said))
     else:

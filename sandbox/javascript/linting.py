@@ -63,7 +63,7 @@ def lint(source: Source, now: datetime) -> list[Finding]:
     if source.broken or len(source.text) > LONGEST_CHARS:
         return []
     level = [source.root]
-    for _ in range(DEEPEST):
+    for _level in range(DEEPEST):
         level = [child for node in level for child in node.named_children]
     if level:
         return []
@@ -97,7 +97,7 @@ def _role(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Fin
     meant = OTHER_ROLES.get(role.casefold()) or (role.casefold() if role.casefold() in ROLES else None)
     hint = _("did you mean '{meant}'?", meant) if meant else _("the roles are {roles}", ", ".join(ROLES))
     never = "always" if "!" in operator_of(node) else "never"
-    yield at("unknown-role", node, _("{never} true: no message has the role '{role}'; {hint}", never, role, hint))
+    yield at("unknown-role", node, _("{word} true: no message has the role '{role}'; {hint}", never, role, hint))
 
 
 def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Iterator[Finding]:
@@ -266,11 +266,8 @@ def _depth(source: Source, node: Node) -> Iterator[Finding]:
         said = _("leaves out the first {number:g} messages; give {number:g} for the last ones", -number)
         yield at("strange-depth", node, said)
     elif number is not None and number != int(number):
-        yield at(
-            "strange-depth",
-            node,
-            _("counts as {number}{number2}", int(number), _(", all messages") if int(number) == 0 else ""),
-        )
+        said = _("counts as {number}", int(number)) if int(number) else _("counts as 0, all messages")
+        yield at("strange-depth", node, said)
     elif node.type in ("true", "false", "array", "object", "regex"):
         yield at("strange-depth", node, _("the depth is a number of messages, 0 for all"))
     elif node.type == "string" and not source.of(node)[1:-1].strip().isdecimal():

@@ -4,7 +4,8 @@ A message is made where the sentence is written, `_("The file {name} is empty.",
 places, in order. It is a `str`, the finished English: models, logs and JSON get that. Where a person reads it,
 `translated` says it in their language, with the catalogues of gettext in `locale/` (`.po`, built to `.mo`). A text that
 is not a message never changes, so those of users stay as they are. An f-string or `"".join` around a message gives such
-a text: use a template, `joined` or `+`. Nothing is read, nor gettext imported, where the language is English.
+a text: use a template, `joined` or `+`. At a place called `reason`, a text that is not a message is what another
+program said; the catalogues know the common ones. In English nothing is read, nor gettext imported.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 if TYPE_CHECKING:
     from gettext import GNUTranslations
-    from pathlib import Path
 
-_folders: tuple[Path, ...] = ()
+_spoken: tuple[str, ...] = ("en",)
+"""The language, and the folders of the packages whose catalogues are used."""
 _WIDE = "\u1100-\u115f\u2e80-\u3000\u3003-\ua4cf\uac00-\ud7a3\uf900-\ufaff"
-_BETWEEN = {", ": "、", "; ": "；", ". ": "。"}
+_BETWEEN = {", ": "、", " and ": "和", "; ": "；", ". ": "。"}
 """What stands between sentences or words of ours, in Chinese."""
 
 
@@ -36,7 +37,7 @@ class Message(str):
         if len(self.templates) == 1:
             template = catalogue.gettext(self.templates[0])
         else:
-            template = catalogue.ngettext(*self.templates, self.values["count"])
+            template = catalogue.ngettext(self.templates[0], self.templates[1], self.values["count"])
         return _filled(template, self.values, catalogue)
 
     def __str__(self) -> str:  # so that `str(error)` is still the message that was raised
@@ -69,11 +70,13 @@ class _Foreign(Message):
 
     def said(self, catalogue: GNUTranslations) -> str:
         best: tuple[int, str, dict[str, str]] = (0, self, {})
-        for length, pattern, begin, template in _patterns(catalogue):
-            if length > best[0] and self.startswith(begin) and (found := re.fullmatch(pattern, self)):
+        for length, literals, pattern, template in _patterns(catalogue):
+            may_be = length > best[0] and self.startswith(literals[0]) and self.endswith(literals[-1])
+            if may_be and (found := re.fullmatch(pattern, self, re.DOTALL)):
                 best = length, catalogue.gettext(template), found.groupdict()
-        # A value is a sentence of the same speaker, or as it is: a single word may be a user's.
-        return _filled(best[1], {name: foreign(value) for name, value in best[2].items()}, catalogue)
+        # A value may be a sentence of the same speaker; a single word may be a user's, but not at the place `word`.
+        values = {name: _(value) if name == "word" else foreign(value) for name, value in best[2].items()}
+        return _filled(re.sub(r"(?<!\{)\{(\w+)[^{}]*\}", r"{\1}", best[1]), values, catalogue)
 
 
 class MessageError(Exception):
@@ -83,17 +86,17 @@ class MessageError(Exception):
         super().__init__(template if isinstance(template, Message) else _(template, *values))
 
 
-def _(template: str, /, *values: object) -> Message:
-    """A message with these values in its places. Where no values are given, braces are plain text."""
+def _(template: str, /, *values: object) -> str:
+    """A `Message` with these values in its places. Where no values are given, braces are plain text."""
     return _message((template,), values)
 
 
-def n_(one: str, many: str, count: int, /, *values: object) -> Message:
-    """A message with a number, at the place `count`; `values` are for its other places."""
+def n_(one: str, many: str, count: int, /, *values: object) -> str:
+    """A `Message` with a number, at the place `count`; `values` are for its other places."""
     return _message((one, many), values, count=count)
 
 
-def counted(count: int, noun: str) -> Message:
+def counted(count: int, noun: str) -> str:
     """`1 memory`, `3 memories`. The catalogues have these two templates of each noun."""
     return n_(*forms(noun), count)
 
@@ -108,7 +111,7 @@ def N_(word: str) -> str:  # noqa: N802 - gettext's name
     return word
 
 
-def joined(between: str, parts: Iterable[str]) -> Message:
+def joined(between: str, parts: Iterable[str]) -> str:
     """The parts, with `between` between them, so that those that are messages stay messages."""
     parts = tuple(parts)
     made = _Joined(between.join(parts))
@@ -116,26 +119,28 @@ def joined(between: str, parts: Iterable[str]) -> Message:
     return made
 
 
-def foreign(text: str) -> Message:
+def foreign(text: str) -> str:
     """What another program said (V8, the worker, argparse, a reader of JSON), which the catalogues may know."""
+    if isinstance(text, Message):
+        return text
     made = _Foreign(text)
     made.templates, made.values = (text,), {}
     return made
 
 
-def speak(language: str, *folders: Path) -> None:
-    """From now on, translate into `language` with the catalogues in `locale/` of the packages `folders`."""
-    global _folders
-    _folders = () if language == "en" else tuple(folder / "locale" / language / "LC_MESSAGES" for folder in folders)
+def speak(language: str, *packages: str) -> None:
+    """From now on, translate into `language` with the catalogues of the packages in these folders and of this one."""
+    global _spoken
+    _spoken = (language, *packages)
 
 
 def spoken() -> str:
-    return _folders[0].parent.name if _folders else "en"
+    return _spoken[0]
 
 
 def translated(text: str) -> str:
     """A message in the language of the reader; any other text as it is."""
-    return text.said(_catalogue(_folders)) if _folders and isinstance(text, Message) else text
+    return text.said(_catalogue(_spoken)) if isinstance(text, Message) and _spoken[0] != "en" else text
 
 
 def term(word: str) -> str:
@@ -147,7 +152,11 @@ def _message(templates: tuple[str, ...], values: Sequence[object], **named: Any)
     if values:
         places = (name for name in _places(templates[-1]) if name not in named)
         for name, value in zip(places, values, strict=True):
-            named[name] = str(value) if isinstance(value, BaseException) else value
+            if isinstance(value, BaseException):
+                value = str(value)
+            if name == "reason" and isinstance(value, str) and not isinstance(value, Message):
+                value = foreign(value)
+            named[name] = value
     template = templates[0] if named.get("count") == 1 else templates[-1]
     made = Message(template.format(**named) if named else template)
     made.templates, made.values = templates, named
@@ -171,32 +180,32 @@ def _filled(template: str, values: Mapping[str, Any], catalogue: GNUTranslations
 
 
 @cache
-def _catalogue(folders: Sequence[Path]) -> GNUTranslations:
-    from gettext import GNUTranslations  # only here: it takes time
+def _catalogue(spoken: tuple[str, ...]) -> GNUTranslations:
+    from gettext import GNUTranslations  # only here: it takes time, and so does pathlib
+    from pathlib import Path
 
-    found: GNUTranslations | None = None
-    for file in (file for folder in reversed(folders) for file in folder.glob("*.mo")):
-        with file.open("rb") as content:
-            catalogue = GNUTranslations(content)
-        if found is not None:
-            catalogue.add_fallback(found)
-        found = catalogue
-    if found is None:
-        raise FileNotFoundError(f"No catalogue is built in {folders[0]}; run `make setup`.")
-    return found
+    language, *packages = spoken
+    made = []
+    for package in (*map(Path, packages), Path(__file__).parents[1]):
+        for file in (package / "locale" / language / "LC_MESSAGES").glob("*.mo"):
+            with file.open("rb") as content:
+                made.append(GNUTranslations(content))
+            if len(made) > 1:
+                made[0].add_fallback(made[-1])
+    return made[0]
 
 
 @cache
-def _patterns(catalogue: GNUTranslations | None) -> list[tuple[int, str, str, str]]:
-    """Of each template: the length of its literal text, a pattern for its texts, how they begin, and itself."""
+def _patterns(catalogue: GNUTranslations) -> list[tuple[int, list[str], str, str]]:
+    """Of each template of this package: the length of its literal texts, these, a pattern for all of it, and itself."""
+    while (further := vars(catalogue)["_fallback"]) is not None:
+        catalogue = further
     found = []
-    while catalogue is not None:
-        for template in vars(catalogue)["_catalog"]:
-            if isinstance(template, str) and template:
-                literals = re.split(r"\{(\w+)[^}]*\}", template)
-                pattern = "".join(
-                    f"(?P<{text}>.+)" if number % 2 else re.escape(text) for number, text in enumerate(literals)
-                )
-                found.append((len("".join(literals[::2])), pattern, literals[0], template))
-        catalogue = vars(catalogue)["_fallback"]
+    for template in vars(catalogue)["_catalog"]:
+        if isinstance(template, str) and " " in template:
+            pieces = re.split(r"(?<!\{)\{(\w+)[^{}]*\}", template)
+            literals = [one.replace("{{", "{").replace("}}", "}") for one in pieces[::2]] if pieces[1:] else pieces
+            named = [f"(?P<{name}>.*?)" for name in pieces[1::2]]
+            pattern = "".join(re.escape(one) + place for one, place in zip(literals, [*named, ""], strict=True))
+            found.append((sum(map(len, literals)), literals, pattern, template))
     return found

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sandbox.host.supervisor import TriggerSandbox
-from sandbox.language import term
-from sandbox.locale import _, counted
+from sandbox.locale import N_, _, counted, foreign, term
 from sandbox.verdicts import CheckReport
 from sandbox.workbench.files import NamedTrigger, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, settled
@@ -28,10 +27,10 @@ def check(options: argparse.Namespace) -> int:
     found = _checked(triggers)
     errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
     summary = _(
-        "{triggers}: {number}, {number2}",
+        "{triggers}: {errors}, {warnings}",
         counted(len(found), "trigger"),
-        _count(errors, "error"),
-        _count(warnings, "warning"),
+        counted(errors, "error") if errors else _("no errors"),
+        counted(warnings, "warning") if warnings else _("no warnings"),
     )
     _show(triggers, unusable, found, summary, "red" if errors else "yellow" if warnings else "green")
     return EXIT_MISUSE if unusable else EXIT_PROBLEMS if errors or warnings else EXIT_FINE
@@ -76,35 +75,14 @@ def _show(
     say_unusable(terminal, unusable)
     several = len({one.file for one in triggers}) > 1
     for trigger, one in zip(triggers, found, strict=True):
-        name = (
-            _("{about}: {what}", trigger.file, trigger.name)
-            if several and trigger.name != trigger.file
-            else trigger.name
-        )
-        for color, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
+        name = f"{trigger.file}: {trigger.name}" if several and trigger.name != trigger.file else trigger.name
+        for color, label, problems in (("red", N_("error"), one.errors), ("yellow", N_("warning"), one.warnings)):
             for problem in problems:
-                place = (
-                    _(" at line {line}, column {column}", problem.line, problem.column)
-                    if problem.line is not None
-                    else ""
-                )
-                terminal.show(
-                    _(
-                        "{name}: {term}: {term2} ({kind}){term3}",
-                        name,
-                        term(label),
-                        term(problem.message),
-                        problem.kind,
-                        term(place),
-                    ),
-                    color,
-                )
+                place = _(" at line {line}, column {column}", problem.line, problem.column) if problem.line else ""
+                said = foreign(problem.message) + f" ({problem.kind})" + place
+                terminal.show(f"{name}: {term(label)}: " + said, color)
                 for line in problem.caret.splitlines():
                     terminal.show(f"    {line}")
-    terminal.show(term(summary), style)
+    terminal.show(summary, style)
     if unusable:
-        terminal.say(_("{unusable} more cannot be used", len(unusable)), "red")
-
-
-def _count(number: int, noun: str) -> str:
-    return counted(number, noun) if number else _("no {noun}s", noun)
+        terminal.show(_("{unusable} more cannot be used", len(unusable)), "red")

@@ -16,8 +16,7 @@ from typing import Any
 from sandbox import protocol
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
-from sandbox.language import term
-from sandbox.locale import _
+from sandbox.locale import _, term, translated
 from sandbox.verdicts import Failed, Fired, RunReport, TracedCopy, Verdict
 from sandbox.workbench.terminal import fit
 
@@ -43,16 +42,16 @@ class Operand:
 
 
 def word(verdict: Verdict) -> str:
-    """fired, quiet or failed."""
+    """fired, quiet or failed, which `term` says."""
     return type(verdict).__name__.lower()
 
 
 def said(verdict: Verdict) -> str:
     """The verdict as the end of a sentence that begins with `it`."""
     if not isinstance(verdict, Failed):
-        return "fired" if isinstance(verdict, Fired) else _("was quiet")
+        return _("fired") if isinstance(verdict, Fired) else _("was quiet")
     place = _(" at line {line}, column {column}", verdict.line, verdict.column) if verdict.line is not None else ""
-    return _("failed ({kind}): {message}{place}", verdict.kind, verdict.message, place)
+    return _("failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place)
 
 
 def operands(source: Source) -> list[Operand]:
@@ -107,7 +106,7 @@ def copy_of(text: str) -> TracedCopy | None:
         marks.append((one.start, 1, -length, f"{probe}({one.number},(".encode()))
         marks.append((one.end, 0, length, b"))"))
     content = bytearray(source.content)
-    for offset, _, _, mark in sorted(marks, reverse=True):
+    for offset, _order, _length, mark in sorted(marks, reverse=True):
         content[offset:offset] = mark
     return TracedCopy(content.decode("utf-8"), text, probe)
 
@@ -125,7 +124,7 @@ def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]
         lines += _call_lines(call, messages, first)
     if end["calls"] > len(calls):
         lines += ["", _("and {calls} more calls", end["calls"] - len(calls))]
-    return list(map(protocol.text, lines))
+    return [protocol.text(translated(line)) for line in lines]
 
 
 def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) -> Iterator[str]:
@@ -141,7 +140,7 @@ def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) 
             more += _(" ({times} times, the last)", times)
         role = f"{one.role}: " if one.role else ""
         indent = "  " * one.depth
-        yield f"{sign:<5}  {indent}{fit(role + one.text, WIDTH - len(indent)).rstrip()}{more}"
+        yield f"{sign:<5}  {indent}{fit(role + one.text, WIDTH - len(indent)).rstrip()}" + more
     if len(values) < len(found):
         yield _("-      gave no value before it failed") if failed else _("-      was never reached")
 
@@ -162,7 +161,7 @@ def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], 
         call["depth"],
         call["result"],
     )
-    places = fit(", ".join(map(named, call["places"])), WIDTH).rstrip()
+    places = fit(", ".join(translated(named(place)) for place in call["places"]), WIDTH).rstrip()
     yield _("  looked at {places}", places or _("nothing: no message has this scope within this depth"))
     for key, hits in call["keys"]:
         for place, text in hits:

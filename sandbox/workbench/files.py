@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
-from sandbox.language import term, translated
-from sandbox.locale import _
+from sandbox.locale import _, term
 from sandbox.workbench.terminal import Terminal, UsageError
 
 _TEXTS = ("name", "prompt", "trigger")
@@ -31,7 +30,7 @@ def read_json(name: str | Path, encoding: str | None = None) -> Any:
     try:
         return json.loads(read_text(name, encoding))
     except json.JSONDecodeError as error:
-        raise UsageError("{name} is not JSON: line {lineno}: {msg}", name, error.lineno, error.msg) from error
+        raise UsageError("{name} is not JSON: line {line}: {reason}", name, error.lineno, error.msg) from error
     except RecursionError as error:
         raise UsageError("{name} is not JSON: it is nested too deeply", name) from error
 
@@ -42,7 +41,7 @@ def read_text(name: str | Path, encoding: str | None = None) -> str:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return decode(content, encoding).replace("\r\n", "\n")
     except EncodingError as error:
-        raise UsageError(f"{name} {error}") from error
+        raise UsageError("{file} {reason}", name, error) from error
     except OSError as error:
         raise UsageError("{name} cannot be read: {reason}", name, error.strerror) from error
     except ValueError as error:
@@ -66,7 +65,7 @@ def read_chat(
     except chat.ChatError as error:
         raise UsageError("{about}: {what}", path, error) from error
     if assumed:
-        Terminal(sys.stderr).show(_("{about}: {what}", path, translated(assumed)), "yellow")
+        Terminal(sys.stderr).show(_("{about}: {what}", path, assumed), "yellow")
     return messages
 
 
@@ -193,7 +192,7 @@ def triggers_of(
 
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
     for name, sentence in unusable:
-        terminal.show(f"{name}: {term('error')}: {translated(sentence)}", "red")
+        terminal.show(f"{name}: {term('error')}: " + sentence, "red")
 
 
 def show_pack(options: argparse.Namespace) -> int:
@@ -209,7 +208,7 @@ def show_pack(options: argparse.Namespace) -> int:
             raise
     for position, memory in enumerate(found):
         if position:
-            terminal.say()
+            terminal.show()
         terminal.rule(memory.name, "bold", "-")
         terminal.show(memory.prompt)
         terminal.show(f"\n{term('trigger')}", "dim")

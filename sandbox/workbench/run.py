@@ -15,8 +15,8 @@ from sandbox.errors import SandboxError
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
-from sandbox.language import term
-from sandbox.locale import _
+from sandbox.language import padded
+from sandbox.locale import N_, _, foreign
 from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
 from sandbox.workbench.explain import copy_of, reasons, word
@@ -51,18 +51,18 @@ def perform(source: str, scene: Scene, timezone: str | None) -> RunReport:
 def _show(source: str, report: RunReport, replay: Replay) -> int:
     terminal = Terminal(sys.stdout)
     for line in report.console:
-        terminal.show(f"console  {line}")
+        terminal.show(f"{padded('console', 9)}{line}")
     verdict = report.verdict
     if isinstance(verdict, Failed):
         place = _(" at line {line}, column {column}", verdict.line, verdict.column) if verdict.line is not None else ""
-        terminal.show(f"{term('failed   ')}{verdict.kind}: {term(verdict.message)}{term(place)}")
+        terminal.show(f"{padded('failed', 9)}{verdict.kind}: " + foreign(verdict.message) + place)
         if pointer := caret(source, verdict.line, verdict.column):
             terminal.show(pointer)
     else:
-        terminal.show(f"{term(f'{word(verdict):<8} ')}{verdict.elapsed_us / 1000:.1f} ms")
+        terminal.show(f"{padded(word(verdict), 9)}{verdict.elapsed_us / 1000:.1f} ms")
     seen = replay.end().context["messages"]
     for line in reasons(source, report, seen, len(replay.messages) - len(seen) + 1):
-        terminal.say(line)
+        terminal.show(line)
     return EXIT_FAILED if isinstance(verdict, Failed) else EXIT_FIRED if isinstance(verdict, Fired) else EXIT_QUIET
 
 
@@ -75,19 +75,19 @@ def repl(options: argparse.Namespace) -> int:
     if typed:
         with suppress(ImportError):
             import readline  # noqa: F401 - so that a typed line can be edited
-        terminal.say(_("A trigger, or :help. Ctrl-D leaves."), "dim")
+        terminal.show(_("A trigger, or :help. Ctrl-D leaves."), "dim")
     with suppress(EOFError):
         while (line := input("trigger> " if typed else "")) != ":quit":
-            command, _, rest = line.partition(" ")
+            command, _blank, rest = line.partition(" ")
             if command == ":say" and rest.strip():
                 replay = replace(replay, messages=[*replay.messages, *_said(rest)])
             elif command == ":now" and rest.strip():
                 try:
                     replay, fixed = replace(replay, now=moment(rest.strip(), options.tz)), True
                 except UsageError as error:
-                    terminal.say(str(error).removeprefix("--now: "))
+                    terminal.show(error.args[0].values["reason"])
             elif command.startswith(":"):
-                terminal.say(_HELP)
+                terminal.show(_HELP)
             elif line.strip():
                 replay = replay if fixed else replace(replay, now=moment(None, options.tz))
                 _show(line, perform(line, replay.end(), options.tz), replay)
@@ -115,11 +115,11 @@ def doctor(options: argparse.Namespace) -> int:
     try:
         hello, layers = asyncio.run(ask())
     except SandboxError as error:
-        terminal.say(_("triggers cannot run here: {reason}", error))
+        terminal.show(_("triggers cannot run here: {reason}", error))
         return EXIT_FAILED
-    terminal.say(_("V8 {v8}, worker process {pid} started and ended", hello["v8"], hello["pid"]))
+    terminal.show(_("V8 {v8}, worker process {pid} started and ended", hello["v8"], hello["pid"]))
     for layer in layers:
-        holds = term("holds  " if layer.holds else "MISSING")
-        terminal.show(f"{holds}  {layer.name:<12} {term(layer.detail)}")
+        holds = padded(N_("holds") if layer.holds else N_("MISSING"), 9)
+        terminal.show(f"{holds}{layer.name:<12} " + foreign(layer.detail))
     missing = any(not layer.holds for layer in layers)
     return EXIT_FAILED if missing and options.all else EXIT_FIRED

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
 from sandbox.errors import SandboxError
-from sandbox.language import term, translated
-from sandbox.locale import MessageError
+from sandbox.locale import MessageError, translated
 
 PIPE_WIDTH = 80
 """Cells of a line where the width is not known."""
@@ -42,12 +41,10 @@ class Terminal:
         self._encoding = out.encoding or "utf-8"
         self.width = self._console.width
 
-    def say(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
-        """Writes a line in the reader's language."""
-        self.show(translated(text), style, end=end)
-
-    def show(self, text: str, style: str | None = None, *, end: str = "\n") -> None:
-        """Writes a line as it is. A character that the terminal cannot show becomes `?`, one for each of its cells."""
+    def show(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
+        """Writes a line, in the reader's language if it is a message. A character that the terminal cannot show becomes
+        `?`, one for each of its cells."""
+        text = translated(text)
         if text.encode(self._encoding, "ignore").decode(self._encoding) != text:
             text = "".join(char if char.encode(self._encoding, "ignore") else "?" * cells(char) for char in text)
         self._console.out(text, style=style, highlight=False, end=end)
@@ -55,6 +52,7 @@ class Terminal:
 
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
         """A line of `mark` with a title in its middle."""
+        title = translated(title)
         room = max(6, min(self.width, 100) - cells(title) - 2)
         left = room // 2
         self.show(f"{mark * left} {title} {mark * (room - left)}", style)
@@ -67,7 +65,7 @@ def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     console = Console(file=out or sys.stderr)
-    noun = term(noun)
+    noun = translated(noun)
     columns = BarColumn(), MofNCompleteColumn(), TextColumn(noun)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(noun, total=total)

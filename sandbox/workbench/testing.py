@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
-from sandbox.language import term, translated
-from sandbox.locale import _, counted
+from sandbox.language import padded
+from sandbox.locale import N_, _, counted, joined
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import time_of
 from sandbox.workbench.explain import said, word
@@ -63,7 +63,7 @@ async def _tried(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
     end = case.end()
     report = await sandbox.run(case.source, end.context, now=end.now, seed=end.seed)
     lines = list(_wrong_verdict(case, case.expected, report.verdict))
-    return (*lines, *(f"console  {line}" for line in report.console if lines))
+    return (*lines, *(f"{padded('console', 9)}{line}" for line in report.console if lines))
 
 
 def test(options: argparse.Namespace) -> int:
@@ -74,7 +74,7 @@ def test(options: argparse.Namespace) -> int:
 
 def test_pack(options: argparse.Namespace) -> int:
     """Runs the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
-    found, _ = read_usable(options.pack)
+    found, _unusable = read_usable(options.pack)
     beside = [case for case in collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
     if not beside:
         raise UsageError(
@@ -88,7 +88,7 @@ def test_pack(options: argparse.Namespace) -> int:
         memory_named(options.pack, found, case.memory).name for case in beside if isinstance(case, Case) and case.memory
     }
     if untested := [memory.name for memory in found if memory.name not in tested]:
-        terminal.say(_("without a case: {untested}", ", ".join(untested)), "yellow")
+        terminal.show(_("without a case: {untested}", ", ".join(untested)), "yellow")
     return code
 
 
@@ -115,7 +115,7 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
     cases = [case for case in found if words.casefold() in f"{case.file} {case.name}".casefold()]
     if not cases:
         raise UsageError("-k matches none of the {found} cases; give a part of a case's name", len(found))
-    terminal.say(
+    terminal.show(
         _(
             "collected {cases} in {files}",
             counted(len(cases), "case"),
@@ -140,23 +140,24 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
     try:
         settled(perform())
     finally:
-        terminal.say()
+        terminal.show()
     for result in results:
         if result.reasons:
             _show_failure(terminal, result)
     if len(results) < len(cases):
-        terminal.say(_("stopped at the first failure (-x)"))
+        terminal.show(_("stopped at the first failure (-x)"))
     signs = Counter(result.sign for result in results)
     errors = counted(signs["E"], "error") if signs["E"] else ""
-    parts = [f"{count} {name}" for name, count in (("failed", signs["F"]), ("passed", signs["."])) if count]
+    failed = _("{count} failed", signs["F"]) if signs["F"] else ""
+    passed = _("{count} passed", signs["."]) if signs["."] else ""
     left_out = _("{found} not chosen", len(found) - len(cases)) if len(found) > len(cases) else ""
-    summary = ", ".join(part for part in (*parts, errors, left_out) if part)
+    summary = joined(", ", filter(None, (failed, passed, errors, left_out)))
     color = "red" if signs["F"] or signs["E"] else "green"
-    terminal.rule(term(_("{summary} in {perf_counter:.2f} s", summary, time.perf_counter() - started)), color)
+    terminal.rule(_("{summary} in {seconds:.2f} s", summary, time.perf_counter() - started), color)
     if signs.keys() == {"."}:
         for path in dict.fromkeys(map(_tested, cases)):
             if path is not None:
-                terminal.say(_("into the memory: {adding}", adding(path)))
+                terminal.show(_("into the memory: {adding}", adding(path)))
     return EXIT_MISUSE if signs["E"] else EXIT_FAILED if signs["F"] else EXIT_PASSED
 
 
@@ -171,14 +172,14 @@ def _tested(case: Case | Unusable) -> Path | None:
 def adding(path: Path) -> str:
     """The command that stores the trigger of a file, or a pack, in the memory."""
     prompt = "" if path.suffix == ".json" else _(" --prompt 'what the model should know'")
-    return f"memory-server add-trigger {shlex.quote(str(path))}{prompt}"
+    return f"memory-server add-trigger {shlex.quote(str(path))}" + prompt
 
 
 def new(options: argparse.Namespace) -> int:
     """Writes a trigger and its fixture, which the author edits. Returns 0. Raises UsageError, and then writes nothing.
     A template has an example of a trigger, a line `---`, and the cases that it passes."""
     template = Path(__file__).with_name("templates").joinpath(f"{options.kind}.template").read_text("utf-8")
-    source, _, cases = template.partition("---\n")
+    source, _line, cases = template.partition("---\n")
     path = Path(options.folder) / f"{options.name or options.kind}.js"
     fixture = path.with_name(f"{path.stem}.trigger.yaml")
     named = json.dumps(path.name, ensure_ascii=False)
@@ -198,10 +199,10 @@ def new(options: argparse.Namespace) -> int:
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
         terminal.show(f"    {line}")
-    terminal.say()
-    terminal.say(_("written: {path} and, beside it, {name}", path, fixture.name), "green")
-    terminal.say(_("next: edit both, then: trigger-sandbox test {quote}", shlex.quote(str(fixture))))
-    terminal.say(_("and into the memory: {adding}", adding(path)))
+    terminal.show()
+    terminal.show(_("written: {path} and, beside it, {name}", path, fixture.name), "green")
+    terminal.show(_("next: edit both, then: trigger-sandbox test {quote}", shlex.quote(str(fixture))))
+    terminal.show(_("and into the memory: {adding}", adding(path)))
     return 0
 
 
@@ -211,23 +212,23 @@ def _show_failure(terminal: Terminal, result: CaseResult) -> None:
     terminal.rule(case.name, "bold", "-")
     terminal.show(f"{case.file}:{case.line}" if case.line else case.file, "dim")
     first, *rest = result.reasons
-    terminal.say(first, "red")
+    terminal.show(first, "red")
     for line in rest:
-        terminal.show(f"    {translated(line)}")
+        terminal.show("    " + line)
 
 
 def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:
     if expected == word(verdict) or (isinstance(verdict, Failed) and expected == f"failed ({verdict.kind})"):
         return
-    yield _("expected {expected}, but it {said}", expected, said(verdict))
+    yield _("expected {expected}, but it {said}", _(expected), said(verdict))
     if isinstance(verdict, Failed) and (pointer := caret(case.source, verdict.line, verdict.column)):
         yield from pointer.splitlines()
-    yield f"now      {_local(case, case.now)} ({case.timezone})"
+    yield padded(N_("now"), 9) + f"{_local(case, case.now)} ({case.timezone})"
     if not case.messages:
         yield _("chat     no messages")
     shown = range(max(0, len(case.messages) - _MOST_MESSAGES), len(case.messages))
-    yield from (f"chat     {message_line(case, index + 1)}" for index in shown)
-    yield from (f"trigger  {line}" for line in _clipped(case.source))
+    yield from (f"{padded('chat', 9)}{message_line(case, index + 1)}" for index in shown)
+    yield from (f"{padded('trigger', 9)}{line}" for line in _clipped(case.source))
 
 
 def _wrong_firings(case: Case, numbers: Sequence[int], verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -240,7 +241,7 @@ def _wrong_firings(case: Case, numbers: Sequence[int], verdicts: Sequence[Verdic
         n for n, verdict in enumerate(verdicts, 1) if (n in fired) != (n in numbers) or isinstance(verdict, Failed)
     ]
     for number in wrong[:_MOST_DIFFERENCES]:
-        wanted = "fired" if number in numbers else "quiet"
+        wanted = _("fired") if number in numbers else _("quiet")
         yield f"{message_line(case, number)}"
         yield _("         expected {wanted}, but it {said}", wanted, said(verdicts[number - 1]))
     if len(wrong) > _MOST_DIFFERENCES:
@@ -248,7 +249,7 @@ def _wrong_firings(case: Case, numbers: Sequence[int], verdicts: Sequence[Verdic
 
 
 def _at(numbers: Sequence[int]) -> str:
-    return _("at {map}", ", ".join(map(str, numbers))) if numbers else "never"
+    return _("at {numbers}", ", ".join(map(str, numbers))) if numbers else _("never")
 
 
 def message_line(case: Case, number: int) -> str:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
-from sandbox.language import term
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, term
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.explain import said, word
@@ -73,7 +72,7 @@ def replayed(sources: Sequence[str], replay: Replay) -> list[tuple[Verdict, ...]
 
     async def work() -> list[tuple[Verdict, ...]]:
         async with TriggerSandbox(timezone=replay.timezone) as sandbox:
-            with bar(len(replay.messages), "messages") as progress:
+            with bar(len(replay.messages), _("messages")) as progress:
                 return await verdicts_along(sandbox, sources, replay.scenes(), progress)
 
     return list(zip(*settled(work()), strict=True))
@@ -106,7 +105,7 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
     each = per_mark(total, max(10, min(terminal.width, 160) - width - _FIGURES - 2))
     marks = -(-total // each)
     scale = counted(each, "message")
-    terminal.say(
+    terminal.show(
         _(
             "{messages}, {scale} per mark: {fired} fired  {quiet} quiet  {failed} failed",
             counted(total, "message"),
@@ -126,9 +125,9 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
         terminal.show(f"  {fired:>5} {fired / total:>7.1%} {longest_silence(verdicts):>7}")
     for name, verdicts in zip(names, series, strict=True):
         failed = [(number, one) for number, one in enumerate(verdicts, start=1) if isinstance(one, Failed)]
-        kinds = Counter(_("{about}: {what}", one.kind, one.message) for _, one in failed)
+        kinds = Counter(_("{kind}: {reason}", one.kind, one.message) for _number, one in failed)
         for text, times in kinds.most_common(_MOST_KINDS):
-            terminal.say(
+            terminal.show(
                 _(
                     "{name}: failed {times}, first at #{failed}: {text}",
                     name,
@@ -167,12 +166,10 @@ def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], afte
         message = replay.messages[number - 1]
         who = message.get("name") or message["role"]
         terminal.show(f"#{number} {who}: {fit(message['content'], 60).rstrip()}")
-        terminal.say(
+        terminal.show(
             _("    the old one {said}; the new one {said2}", said(old), said(new)),
             _STYLES[FIRED if word(new) == "fired" else QUIET],
         )
-    terminal.show(
-        term(_("{changed} of {verdicts} changed", changed, counted(len(before), "verdict"))),
-        "yellow" if changed else "green",
-    )
+    said_of_all = _("{changed} of {verdicts} changed", changed, counted(len(before), "verdict"))
+    terminal.show(said_of_all, "yellow" if changed else "green")
     return changed

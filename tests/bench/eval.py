@@ -33,7 +33,7 @@ from memory_server.app import parameters
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
 from memory_server.kernel.errors import InvalidInput
-from memory_server.tools.base.shapes import counted
+from sandbox.locale import counted
 
 SEED = 1
 """Of all chance, unless --seed is given: the same data set gives the same table."""

@@ -32,7 +32,7 @@ from memory_server.app import parameters
 from memory_server.cli.terminal import console, watched, write
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.kernel.errors import InvalidInput
-from memory_server.tools.base.shapes import counted
+from sandbox.locale import counted
 
 _HEADINGS = {
     "recallAt1": "R@1",

@@ -19,6 +19,7 @@ from docs.markdown_pages import CHINESE, ROOT, Block, Page, agrees, english, pag
 
 from memory_server.cli import parser
 from sandbox import cli as sandbox_cli
+from sandbox.locale import speak
 
 PROGRAMS = {"memory-server": parser.main, "trigger-sandbox": sandbox_cli.main, "tests/bench/eval.py": evaluate.main}
 IN_A_CLONE = ".venv/bin/python "
@@ -65,6 +66,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield work
     monkeypatch.undo()
     time.tzset()
+    speak("en")
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
@@ -72,6 +74,8 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(
     name: str, reader: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = page(name)
+    if name.endswith(CHINESE):
+        monkeypatch.setenv("LANGUAGE", "zh_CN")  # only these programs look at it
     for number, block in enumerate(read.blocks):
         place = f"{read.name}:{block.line}"
         if block.file_name:

@@ -183,7 +183,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, t
         if variable:
             monkeypatch.setenv("NO_COLOR", variable)
         screen = Screen()
-        Terminal(screen, 80).say("x 生|é\u200d|", "red")  # type: ignore[arg-type]
+        Terminal(screen, 80).show("x 生|é\u200d|", "red")  # type: ignore[arg-type]
         assert screen.text == expected
 
 

@@ -66,7 +66,7 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
     except Exception as error:
         if patience is not None:
             patience.end()
-        complain(_("hook: {split}", " ".join(str(error).split()) or type(error).__name__))
+        complain(_("hook: {reason}", str(error) or type(error).__name__))
         return
     if (patience is None or patience.end()) and said:
         write(said)
@@ -87,7 +87,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared
         block = recalled_block(app.context, recollection, max_chars=max_chars, given=given)
         noted = await noted_block(app.context, messages)
     if recollection.trouble:
-        complain(_("hook: {split}", recollection.trouble))
+        complain(_("hook: {reason}", recollection.trouble))
     return _told(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
 
 

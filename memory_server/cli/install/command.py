@@ -37,8 +37,7 @@ from memory_server.cli.install.steps import (
     project_unnamed,
 )
 from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir, load
-from sandbox.language import complaint
-from sandbox.locale import _
+from sandbox.locale import _, translated
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
 """Settings given to `install`: the server and its hooks are started with them."""
@@ -57,7 +56,7 @@ async def install(settings: Settings, flags: Namespace) -> None:
         _print(replace(server, hooks=flags.with_hooks), machine.system)
         return
     client: Client = flags.client
-    plans = _plans(client, machine, server, _project(flags), "wanted" if flags.with_hooks else _("kept in step"))
+    plans = _plans(client, machine, server, _project(flags), "wanted" if flags.with_hooks else "kept in step")
     changed = _do(plans, dry_run=flags.dry_run)
     if not changed:
         return
@@ -80,7 +79,7 @@ async def install(settings: Settings, flags: Namespace) -> None:
 
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
-    _do(_plans(flags.client, _machine(), _server(flags), _project(flags), _("taken out")), dry_run=flags.dry_run)
+    _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
 
 
 def _settings_of(server: Server) -> Settings:
@@ -236,10 +235,10 @@ def _print(server: Server, system: System) -> None:
     if server.hooks:
         claude = _("Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too")
         shown[claude] = edits.of_hooks(server, system)
-        shown["Hooks of Cursor (~/.cursor/hooks.json)"] = edits.of_hooks(server, system, "cursor")
+        shown[_("Hooks of Cursor (~/.cursor/hooks.json)")] = edits.of_hooks(server, system, "cursor")
     for title, edit in shown.items():
-        _say(f"# {title}\n{edits.edited('', edit.put, toml=edit.toml)}")
+        _say("# " + title + "\n" + edits.edited("", edit.put, toml=edit.toml))
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{complaint(line)}\n")
+    sys.stdout.write(f"{translated(line)}\n")

@@ -185,7 +185,7 @@ def _inner(document: Document, name: str, empty: T) -> T:
     """The object or array `name` in `document`; it is made if it is missing."""
     inner = document.setdefault(name, empty)
     if not isinstance(inner, type(empty)):
-        raise NotJson("`{name}` is not an {isinstance}", name, "array" if isinstance(empty, list) else "object")
+        raise NotJson("`{name}` is not an {isinstance}", name, _("array") if isinstance(empty, list) else _("object"))
     return inner
 
 

@@ -22,7 +22,7 @@ from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.storage.projects import is_ours, refuse_foreign
-from sandbox.locale import _
+from sandbox.locale import _, joined, translated
 
 BACKUP_SUFFIX = ".before-memory-server"
 CLIENT_SECONDS = 60.0
@@ -148,8 +148,8 @@ class ClientFile:
                 for folder in _folders_of_client(self.path):
                     folder.rmdir()
 
-        said = "{} held nothing else and was removed." if after is None else "{} was changed back."
-        return Plan(said.format(self.path), self._difference(after or ""), act)
+        back, gone = _("{path} was changed back.", self.path), _("{path} held nothing else and was removed.", self.path)
+        return Plan(gone if after is None else back, self._difference(after or ""), act)
 
     def _edited(self, text: str, edit: Edit) -> str:
         return edited(text, edit, toml=self.edits.toml)
@@ -160,7 +160,7 @@ class ClientFile:
 
     def _difference(self, after: str) -> str:
         lines = self.text.splitlines(), after.splitlines()
-        return "\n".join(difflib.unified_diff(*lines, str(self.path), _("after the change"), lineterm=""))
+        return "\n".join(difflib.unified_diff(*lines, str(self.path), translated(_("after the change")), lineterm=""))
 
     def _write(self, path: Path, text: str) -> None:
         """Write all of it or nothing, and keep the rights of the file."""
@@ -217,7 +217,7 @@ def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None]
                 why = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
                 raise ClientFailed("`{name}` failed: {why}.", name, why or _("status {returncode}", done.returncode))
 
-    return Plan(said, "\n".join(_("would run: {command}", shlex.join(command)) for command in wanted), act)
+    return Plan(said, joined("\n", (_("would run: {command}", shlex.join(command)) for command in wanted)), act)
 
 
 def project_named(project: Path, wanted: str | None) -> Plan:

@@ -16,7 +16,7 @@ from memory_server.conversations.recall.relevance import Receipt, age_text
 from memory_server.conversations.recall.selection import Recalled
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 _PREVIEW_CHARS = 40
 
@@ -77,7 +77,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     parameters, age_ms = decision.parameters, recalled.receipt.age_ms
     if row in decision.chosen:
         rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
-        tier = "top" if rank <= parameters.top_count else "next"
+        tier = _("top") if rank <= parameters.top_count else _("next")
         return Verdict("came", _("It came as {tier}, number {rank} of {places}.", tier, rank, places))
     if not decision.eligible[row]:
         if decision.in_context[row]:
@@ -135,7 +135,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     if not others:
         return Verdict("outranked", _("Relevant enough, but the settings leave no place for top and next."))
     count = _("the only place") if len(others) == 1 else _("the {others} places", len(others))
-    took = "; ".join(map(shown, others))
+    took = joined("; ", map(shown, others))
     if decision.nearness is not None:
         said = _(
             "Relevant enough, but others, which come first by words and meaning, took {number}: {took}.", count, took

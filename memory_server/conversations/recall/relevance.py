@@ -23,7 +23,7 @@ from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
 from nlp import Sought, gram_weight
 from nlp.grams import pairs_in
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
 """Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
@@ -102,7 +102,7 @@ class Receipt:
     def line(self) -> str:
         """One short line for people: the heaviest shared words with both weights, decay with age, score."""
         heaviest = sorted(self.matched, key=lambda word: -word.points)
-        words = ", ".join(word.text() for word in heaviest[:3])
+        words = joined(", ", (word.text() for word in heaviest[:3]))
         if len(heaviest) > 3:
             words += _(" and {names} more", len(heaviest) - 3)
         around = _("; +{around:.1f} from what was said around it", self.around) if self.around else ""
@@ -117,8 +117,8 @@ class Receipt:
             age_text(self.age_ms),
             self.score,
         )
-        line = f"{words or 'no shared word'}{points}"
-        return line if self.nearness is None else f"{line}; {self.nearness.line()}"
+        line = (words or _("no shared word")) + points
+        return line if self.nearness is None else joined("; ", (line, self.nearness.line()))
 
 
 def age_of(time_ms: int, now_ms: int) -> int:

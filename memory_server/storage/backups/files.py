@@ -73,7 +73,7 @@ class BackupFolder:
                 if hashlib.file_digest(file, "sha256").hexdigest() != fields.get("sha256"):
                     raise codec.NotARecord("its checksum does not match")
                 # Read once before anything is used: a wrong record may have a right checksum, if written by hand.
-                for _ in _conversations(file, start):
+                for _conversation in _conversations(file, start):
                     pass
             except (codec.NotARecord, OSError, EOFError, zlib.error) as error:
                 raise BackupBroken(

@@ -32,9 +32,9 @@ _WITHOUT_VECTOR = (
 def examine(place: Path, embeds: str, connection: sqlite3.Connection) -> list[Finding]:
     """The findings about the file at `place`; `embeds`: the model of the vectors, "" for none."""
     size, value = place.stat().st_size, partial(_value, connection)
-    found = [Finding(grade, "knowledge", said) for grade, said in _said(place, embeds, connection, size)]
+    found = [Finding(grade, _("knowledge"), said) for grade, said in _said(place, embeds, connection, size)]
     count = value(f"SELECT count(*) FROM ({_LIVE})") if not found else 0
-    return found or [Finding("ok", "knowledge", _("{number:,} entries in {size:.1f} MB", count, size / 1024**2))]
+    return found or [Finding("ok", _("knowledge"), _("{number:,} entries in {size:.1f} MB", count, size / 1024**2))]
 
 
 def damage(connection: sqlite3.Connection) -> str:

@@ -113,7 +113,7 @@ def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
         return values, {name: _written(name, value) for name, value in values.items()}
     ends = [*(mark.index for mark in starts[1:]), len(front)]
     raw = {"": front[: starts[0].index]} if starts and starts[0].index else {}
-    for (name, _), mark, end in zip(node.value, starts, ends, strict=True):
+    for (name, _value), mark, end in zip(node.value, starts, ends, strict=True):
         raw[name.value] = front[mark.index : end]
     return values, raw
 

@@ -122,21 +122,21 @@ class MarkdownFolder:
         return await told(self._looks, work, self.place)
 
     async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
-        def read(_: Held) -> dict[str, str]:
+        def read(_held: Held) -> dict[str, str]:
             troubles = {name: file.trouble for name, file in sorted(self._files.items()) if file.trouble}
             here = [(name, said) for name, said in troubles.items() if name.startswith(ARCHIVE) == archive]
             named = [(name, said) for name, said in here if said != _LEFT_OUT][:_MOST_NAMED]
             if len(named) == len(here):
                 return dict(named)
             more = [said for _, said in here if said == _LEFT_OUT] or [_("they are broken too")]
-            return {**dict(named), f"{counted(len(here) - len(named), 'more file')}": more[0]}
+            return {**dict(named), counted(len(here) - len(named), "more file"): more[0]}
 
         return await self.look(self.scope, read)
 
     async def examine(self) -> list[Finding]:
-        def said(_: Held) -> list[str]:
+        def said(_held: Held) -> list[str]:
             return [
-                f"{self.place / name}: {file.trouble}."
+                _("{about}: {what}.", self.place / name, file.trouble)
                 if file.trouble
                 else _(
                     "{place} has the key of a newer file, which counts; rename or delete one of them.",
@@ -147,11 +147,11 @@ class MarkdownFolder:
             ]
 
         try:
-            found = [Finding("warning", "layers", each) for each in await self.look(self.scope, said)]
+            found = [Finding("warning", _("layers"), each) for each in await self.look(self.scope, said)]
         except StorageError as error:
-            return [Finding("error", "layers", str(error))]
+            return [Finding("error", _("layers"), str(error))]
         whole = (
-            [Finding("ok", "layers", _("{shown:,} entries in {place}", len(self._shown), self.place))]
+            [Finding("ok", _("layers"), _("{shown:,} entries in {place}", len(self._shown), self.place))]
             if self._shown
             else []
         )

@@ -101,7 +101,7 @@ class ConversationFiles(Past):
 
     def open(self) -> Opened:
         """Everything, from the snapshots and the journal. Raises SnapshotBroken as `Snapshots.read` does."""
-        for _ in range(READ_TRIES):
+        for _try in range(READ_TRIES):
             before = journal.read_header(self._journal)
             marks = self._snapshots.marks()
             data = self._snapshots.contents()

@@ -29,7 +29,7 @@ from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import journal
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, joined
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -55,12 +55,12 @@ def examine_folder(
 ) -> Iterator[Finding]:
     """The findings about the folder itself, which is in this `pause`, and in which upkeep ran last at `last_run_ms`."""
     if data_dir.exists() and not data_dir.is_dir():
-        yield Finding("error", "folder", _("{data_dir} is not a folder; choose another --data-dir.", data_dir))
+        yield Finding("error", _("folder"), _("{data_dir} is not a folder; choose another --data-dir.", data_dir))
         return
-    yield from (Finding(grade, "folder", what) for grade, what in _folder(data_dir, pause))
-    yield from (Finding(grade, "disk", what) for grade, what in _disk(data_dir))
-    yield from (Finding(grade, "clock", what) for grade, what in _clock(data_dir, now_ms, last_run_ms))
-    yield from (Finding(grade, "backups", what) for grade, what in _backups(data_dir))
+    yield from (Finding(grade, _("folder"), what) for grade, what in _folder(data_dir, pause))
+    yield from (Finding(grade, _("disk"), what) for grade, what in _disk(data_dir))
+    yield from (Finding(grade, _("clock"), what) for grade, what in _clock(data_dir, now_ms, last_run_ms))
+    yield from (Finding(grade, _("backups"), what) for grade, what in _backups(data_dir))
 
 
 def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
@@ -82,12 +82,12 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         return
     refused = [refusal for file in FILES if (refusal := folders.refusal_of(folder / file)) is not None]
     if refused:
-        yield from (Finding("error", name, f"{refusal}.") for refusal in refused)
+        yield from (Finding("error", name, _("{reason}.", refusal)) for refusal in refused)
         return
     opened = ConversationFiles(folder, name, at_once=True).open()
     found = [
         *_place(data_dir, folder, name),
-        *((grade, f"{what}; {MENDS}.") for grade, what in damage(opened, folder)),
+        *((grade, _("{what}; {mends}.", what, MENDS)) for grade, what in damage(opened, folder)),
         *_journal(opened, folder / folders.PRIVATE / "journal.jsonl"),
         *_snapshots(opened, now_ms),
         *_leftovers(folder),
@@ -137,7 +137,7 @@ def damage(opened: Opened, folder: Path) -> Iterator[Said]:
                 else []
             ),
         ]
-        said = _("{folder} cannot be used: {reason}; {parts}", folder / file_name, broken.reason, ", ".join(parts))
+        said = _("{folder} cannot be used: {reason}; {parts}", folder / file_name, broken.reason, joined(", ", parts))
         yield "warning" if copied else "error", said
 
 
@@ -179,7 +179,7 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
         mend = _(
             "rename it to {name} in an empty folder, export that with --data-dir, and import the file here", home.name
         )
-        yield "warning", f"{said}: {mend}."
+        yield "warning", _("{about}: {what}.", said, mend)
     else:
         yield (
             "warning",
@@ -202,7 +202,7 @@ def _journal(opened: Opened, path: Path) -> Iterator[Said]:
         )
     for line in opened.tail.lines:
         try:
-            _ = past.commit_of(line) if "changes" in line else None
+            _commit = past.commit_of(line) if "changes" in line else None
         except codec.NotARecord as error:
             yield "warning", _("Commit {line} in {path} is passed over: {reason}.", line.get("seq"), path, error)
 
@@ -240,7 +240,7 @@ def _leftovers(folder: Path) -> Iterator[Said]:
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield "note", _("{path} is left of a write that a crash ended; it may be deleted.", path)
     if aside := past.pieces(private):
-        reasons = ", ".join(sorted({piece.reason for piece in aside}))
+        reasons = joined(", ", (sorted({piece.reason for piece in aside})))
         yield (
             "note",
             _("{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}", len(aside), reasons, UNTIL),

@@ -228,7 +228,7 @@ def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path
     after a crash, is not kept twice."""
     folder = private / BROKEN
     folders.make_folder(folder)
-    for path, _ in broken_files(private):
+    for path, _reason in broken_files(private):
         whole = not path.name.endswith(".next")  # one that a crash left is removed by a later write
         if whole and file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
             return path
@@ -261,7 +261,7 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
         folders.replace_file(private / SET_ASIDE, b"".join(codec.dumps(dict(piece.fields)) + b"\n" for piece in kept))
     files = list(broken_files(private))
     gone = files[: horizon.passed(time_ms for _, time_ms in files)]
-    for path, _ in gone:
+    for path, _time in gone:
         folders.remove_file(path)
     if gone:
         folders.sync_folder(private / BROKEN)

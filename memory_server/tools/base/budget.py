@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEAD, marked
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, joined
 
 LEAST_CHARS = 256
 """Texts up to this length, such as ids and names, are never cut."""
@@ -59,7 +59,7 @@ def fitted(
     if size(fields) > max_bytes:
         fields, note = _shorter(fields, max_bytes, sought)
         said.append(note)
-    return fields, " ".join(said)
+    return fields, joined(" ", said)
 
 
 def size(fields: Any) -> int:
@@ -83,10 +83,9 @@ def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> t
         keep = len(place) // 2
         left_off += len(place) - keep
         del place[keep:]
-    note = _("Long texts are cut.") if longest > LEAST_CHARS else ""
-    if left_off:
-        note += _(" {items} left out at the end of long lists.", counted(left_off, "item"))
-    return fields, note.strip()
+    cut = _("Long texts are cut.") if longest > LEAST_CHARS else ""
+    off = _("{items} left out at the end of long lists.", counted(left_off, "item")) if left_off else ""
+    return fields, joined(" ", filter(None, (cut, off)))
 
 
 def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:

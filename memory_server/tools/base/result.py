@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 
 from memory_server.kernel.times import local, milliseconds
-from sandbox.locale import _
+from sandbox.locale import Message, _, spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,16 @@ class Result(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.__dict__.update((name, value) for name, value in given.items() if _holds_message(value))
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON has them, without those that are `None`. For a shell in another language messages stay messages,
+        which pydantic would make plain texts."""
+        plain = self.model_dump(mode="json", exclude_none=True)
+        return plain if spoken() == "en" else _with_messages(plain, self)
+
     @classmethod
     def of(cls, source: object, **given: Any) -> Self:
         """A result with the fields `given`; the others are attributes of `source`, where `From` says."""
@@ -53,6 +63,24 @@ class Result(BaseModel):
     def sought(self) -> Sequence[str]:
         """The words of the search, the heaviest first: a text that is too long is cut around them."""
         return ()
+
+
+def _holds_message(value: object) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, Message) or any(isinstance(each, Message) for each in inner)
+
+
+def _with_messages(plain: Any, source: Any) -> Any:
+    match source:
+        case Message():
+            return source
+        case BaseModel():
+            return {name: _with_messages(value, getattr(source, name)) for name, value in plain.items()}
+        case dict():
+            return {name: _with_messages(value, source.get(name)) for name, value in plain.items()}
+        case list() | tuple():
+            return [_with_messages(value, each) for value, each in zip(plain, source, strict=True)]
+    return plain
 
 
 @cache

@@ -23,7 +23,7 @@ from memory_server.kernel.text import shown
 from memory_server.memories.context import Context
 from memory_server.tools.base.budget import Paging, fitted
 from memory_server.tools.base.result import Result as Result
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 log = logging.getLogger(__name__)
 
@@ -177,13 +177,13 @@ def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
-    fields = result.model_dump(mode="json", exclude_none=True)
+    fields = result.fields()
     offset = getattr(arguments, "offset", None) or 0
     shown_fields, left_out = fitted(fields, max_bytes, tool.paging, offset, result.sought())
     if shown_fields is not fields:
         # The text says the same as the fields, so it is made from the shortened fields.
         result = tool.result.model_validate(shown_fields)
-    return Answer(shown_fields, f"{result}\n{left_out}" if left_out else str(result))
+    return Answer(shown_fields, joined("\n", (str(result), left_out)) if left_out else str(result))
 
 
 def complaint(tool: Tool, error: ValidationError) -> str:
@@ -196,7 +196,7 @@ def complaint(tool: Tool, error: ValidationError) -> str:
         case "extra_forbidden" if len(problem["loc"]) == 1:
             known = list(tool.arguments.model_fields)
             close = difflib.get_close_matches(place, known, n=1)
-            hint = _("; did you mean `{close}`?", close[0]) if close else ";"
+            hint = _("; did you mean `{close}`?", close[0]) if close else _(";")
             taken = ", ".join(known) if known else _("no arguments")
             return _("{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, place, hint, taken)
         case "extra_forbidden":
@@ -207,7 +207,7 @@ def complaint(tool: Tool, error: ValidationError) -> str:
             return _("`{place}` is empty; {name} needs a value for it.", place, tool.name)
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
-            unit = "characters" if isinstance(problem["input"], str) else "items"
+            unit = _("characters") if isinstance(problem["input"], str) else _("items")
             return _("`{place}` is too long; shorten it or split it to at most {limit} {unit}.", place, limit, unit)
         case kind if (wanted := _WANTED.get(kind.removesuffix("_type"))) and kind.endswith("_type"):
             return _("`{place}` must be {wanted}, not {shown}.", place, wanted, _shown(problem["input"]))
@@ -216,7 +216,7 @@ def complaint(tool: Tool, error: ValidationError) -> str:
                 "`{place}` must be {wanted}, not {shown}.", place, problem["ctx"]["expected"], _shown(problem["input"])
             )
         case "value_error":
-            return _("`{place}` cannot be used: {msg}.", place, problem["msg"].removeprefix("Value error, "))
+            return _("`{place}` cannot be used: {reason}.", place, problem["ctx"]["error"])
         case _:
             reason = problem["msg"].removeprefix("Input ")
             return _(
