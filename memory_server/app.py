@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from memory_server.kernel.text import Finding
+    from memory_server.knowledge.embeddings import Meaning
     from memory_server.knowledge.layers import LayerOptions
-    from memory_server.knowledge.meaning import Meaning
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
     from memory_server.knowledge.service import Knowledge
-    from memory_server.knowledge.sessions import SessionOptions
+    from memory_server.knowledge.sessions.sessions import SessionOptions
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
@@ -228,7 +228,7 @@ class App:
         return extended(RefOptions, given, page_bytes=self._page_bytes, store=store)
 
     def _session_options(self) -> SessionOptions:
-        from memory_server.knowledge.sessions import SessionOptions
+        from memory_server.knowledge.sessions.sessions import SessionOptions
 
         return extended(
             SessionOptions,

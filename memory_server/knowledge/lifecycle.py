@@ -26,7 +26,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
-from memory_server.knowledge.notes import NOTES
+from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import EntryStore, Held

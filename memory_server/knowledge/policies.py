@@ -13,7 +13,7 @@ from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import counted, shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
-from memory_server.knowledge.note_pages import Kind
+from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import Held
 

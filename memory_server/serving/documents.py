@@ -14,7 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ResourceNotFound
 from memory_server.kernel.text import shown
-from memory_server.knowledge.note_pages import HEADINGS, Kind
+from memory_server.knowledge.notes.pages import HEADINGS, Kind
 from memory_server.memories.context import Context
 from memory_server.serving import prompts, resources
 from memory_server.tools import keeps_conversations

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from pydantic import Field, TypeAdapter, WrapValidator
 
 from memory_server.kernel.times import iso
-from memory_server.knowledge.callers import Caller, named
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
-from memory_server.knowledge.session_records import Mode, Outcome, SearchType
-from memory_server.knowledge.sessions import Sessions
+from memory_server.knowledge.sessions.ids import Caller, named
+from memory_server.knowledge.sessions.records import Mode, Outcome, SearchType
+from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.memories.context import Context
 from memory_server.tools.base.budget import size
 from memory_server.tools.base.shapes import (

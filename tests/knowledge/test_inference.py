@@ -17,8 +17,8 @@ from llm.fake_provider import Act, Fake, completion, embedded, failure, provider
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.knowledge.callers import Caller
-from memory_server.knowledge.sessions import Sessions
+from memory_server.knowledge.sessions.ids import Caller
+from memory_server.knowledge.sessions.sessions import Sessions
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from knowledge_past import cleaned, restored
 
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.knowledge.entry import Filter, change_id
-from memory_server.knowledge.note_pages import MARK, fenced
-from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.notes.notes import NOTES, Notes
+from memory_server.knowledge.notes.pages import MARK, fenced
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries.pages import write_pages
@@ -425,7 +425,7 @@ def test_a_page_that_is_somebodys_own_is_not_replaced(tmp_path: Path) -> None:
 async def test_pages_are_kept_current_after_a_change_and_at_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.knowledge.notes._PAGES_SECONDS", 0.02)
+    monkeypatch.setattr("memory_server.knowledge.notes.notes._PAGES_SECONDS", 0.02)
     folder = tmp_path / "pages"
     knowledge = family(tmp_path, publish=lambda pages: write_pages(folder, pages))
     await knowledge.notes.remember("tech", "one", "first")

@@ -21,9 +21,9 @@ from users_apart import WORDS, World
 from memory_server.app import App, Shared
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from memory_server.knowledge.callers import FIELDS, Wire, named
 from memory_server.knowledge.service import Knowledge
-from memory_server.knowledge.sessions import SessionOptions, Sessions
+from memory_server.knowledge.sessions.ids import FIELDS, Wire, named
+from memory_server.knowledge.sessions.sessions import SessionOptions, Sessions
 from memory_server.memories.context import Context
 from memory_server.serving.server import build_server
 from memory_server.storage.entries.sqlite_store import SqliteStore

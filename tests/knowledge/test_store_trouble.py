@@ -19,7 +19,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter
-from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Held
 from memory_server.knowledge.service import Knowledge

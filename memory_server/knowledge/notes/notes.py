@@ -17,7 +17,6 @@ from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
-from memory_server.knowledge import duplicates
 from memory_server.knowledge.entry import (
     Change,
     Entry,
@@ -32,7 +31,8 @@ from memory_server.knowledge.entry import (
     live,
     usable,
 )
-from memory_server.knowledge.note_pages import KINDS, Kind, page
+from memory_server.knowledge.notes import duplicates
+from memory_server.knowledge.notes.pages import KINDS, Kind, page
 from memory_server.knowledge.policies import Options, to_keep
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
 from memory_server.knowledge.ranking import RERANKED, by_relevance

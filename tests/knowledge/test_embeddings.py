@@ -19,10 +19,10 @@ from users_apart import World
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge import sessions
-from memory_server.knowledge.meaning import AT_ONCE, NO_EMBEDDINGS
+from memory_server.knowledge.embeddings import AT_ONCE, NO_EMBEDDINGS
 from memory_server.knowledge.ports import Asked
-from memory_server.knowledge.sessions import VECTOR_SECONDS
+from memory_server.knowledge.sessions import sessions
+from memory_server.knowledge.sessions.sessions import VECTOR_SECONDS
 from memory_server.llm.wire import unit
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS

@@ -24,7 +24,7 @@ from memory_server.config import Settings
 from memory_server.conversations.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, Found, vectors_of
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.meaning import LATER_AT_ONCE, NO_VECTORS
+from memory_server.knowledge.embeddings import LATER_AT_ONCE, NO_VECTORS
 from memory_server.memories.turns import recollect
 from memory_server.shim import RECALL_SECONDS
 from memory_server.storage.entries.sqlite_store import SqliteStore

@@ -17,7 +17,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsF
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import NOTHING, Message, without_surrogates
 from memory_server.kernel.text import counted, shown
-from memory_server.knowledge.callers import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
+from memory_server.knowledge.embeddings import Meaning
 from memory_server.knowledge.entry import (
     Archive,
     Change,
@@ -29,7 +29,11 @@ from memory_server.knowledge.entry import (
     change_id,
     usable,
 )
-from memory_server.knowledge.facts import (
+from memory_server.knowledge.options import SessionSettings
+from memory_server.knowledge.policies import to_keep
+from memory_server.knowledge.ports import Asked, Embeddings, EntryStore, Held, Models
+from memory_server.knowledge.ranking import LEAST_SHARE, by_meaning, by_ranks, by_relevance
+from memory_server.knowledge.sessions.facts import (
     EXTRACTION,
     FACTS_SCHEMA,
     MERGE,
@@ -41,12 +45,8 @@ from memory_server.knowledge.facts import (
     facts_of,
     merged_of,
 )
-from memory_server.knowledge.meaning import Meaning
-from memory_server.knowledge.options import SessionSettings
-from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import Asked, Embeddings, EntryStore, Held, Models
-from memory_server.knowledge.ranking import LEAST_SHARE, by_meaning, by_ranks, by_relevance
-from memory_server.knowledge.session_records import (
+from memory_server.knowledge.sessions.ids import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
+from memory_server.knowledge.sessions.records import (
     Mode,
     Outcome,
     SearchType,
