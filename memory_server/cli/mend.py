@@ -19,7 +19,6 @@ from rich.text import Text
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli.calls import called
 from memory_server.cli.commands import SUBCOMMANDS
-from memory_server.cli.daemon import running, told
 from memory_server.cli.look import chosen, each, step_text, tally_text, with_id
 from memory_server.cli.terminal import clipped, complain, console, print_columns, progress, time_text, watched, write
 from memory_server.conversations.archive import Archived
@@ -36,6 +35,7 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding, counted
 from memory_server.kernel.times import iso
+from memory_server.shared_process.control import running, told
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from knowledge.test_meaning import FAULTS
+from knowledge.test_embeddings import FAULTS
 from knowledge_past import cleaned
 from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 
@@ -26,7 +26,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.embeddings import LATER_AT_ONCE, NO_VECTORS
 from memory_server.memories.turns import recollect
-from memory_server.shim import RECALL_SECONDS
+from memory_server.shared_process.entrance import RECALL_SECONDS
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
