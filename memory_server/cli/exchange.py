@@ -204,7 +204,7 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
 async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
     """The contents with keywords and times, and what storing them changed or would change."""
     name, found = incoming.conversation_id, list[ShortTermMemory]()
-    wording = app.context.services.parameters.wording.within(name)
+    wording = app.memories.services.parameters.wording.within(name)
     with progress(f"importing {name}", len(incoming.short_term)) as advance:
         for begin in range(0, len(incoming.short_term), AT_ONCE):
             part = replace(incoming, short_term=incoming.short_term[begin : begin + AT_ONCE])

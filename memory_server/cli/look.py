@@ -189,7 +189,7 @@ async def history(app: App, flags: Namespace) -> None:
     if flags.limit < 1:
         raise InvalidInput("--limit must be at least 1 change.")
     only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    engines: Sequence[Lifecycle] = app.context.engines
+    engines: Sequence[Lifecycle] = app.memories.engines
     if flags.before is not None:
         engines = [engine_of(engines, flags.before)]
     found = [

@@ -14,8 +14,9 @@ import pytest
 from settings_environment import as_environment
 
 from memory_server import Message, Settings, open_memory
-from memory_server.app import App, parameters, sandbox_of
+from memory_server.app import App, sandbox_of
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
+from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import NODE_RETENTION, USUAL, Parameters, RecallParameters
 from memory_server.conversations.recall.words import Wording
 from memory_server.kernel.errors import MemoryClosed, TriggersUnavailable

@@ -80,8 +80,8 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
         given = app.home.given.to(session)
         before = frozenset(given)
-        block = recalled_block(app.context, recollection, max_chars=max_chars, given=given)
-        noted = await noted_block(app.context, messages)
+        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given)
+        noted = await noted_block(app.memories, messages)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
     return _told(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
@@ -95,7 +95,7 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: S
         with_last, here = event.source != "compact", app.conversation()
         given: set[str] = set()
         block = await beginning_block(
-            app.context, here, session=session, with_last=with_last, max_chars=max_chars, given=given
+            app.memories, here, session=session, with_last=with_last, max_chars=max_chars, given=given
         )
     return _told(app, event, block, session, given, afresh=event.source == "compact")
 

@@ -73,7 +73,7 @@ class _Called:
         arguments = _arguments(request, await request.body())
         async with self.tenants.used(caller) as tenant:
             try:
-                answered = await call(tool, tenant.context(caller), arguments, max_bytes=self.max_bytes)
+                answered = await call(tool, tenant.call(caller), arguments, max_bytes=self.max_bytes)
             except ToolFailed as failure:
                 raise refused_for(failure.__cause__ or failure, str(failure)) from failure
         await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
