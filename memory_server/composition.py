@@ -16,7 +16,7 @@ from memory_server.knowledge.layers import LayerName, LayerOptions
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.refs import RefOptions
 from memory_server.knowledge.service import Knowledge
-from memory_server.knowledge.sessions.sessions import SessionOptions
+from memory_server.knowledge.sessions.models import SessionOptions
 from memory_server.storage.projects import has_git, is_ours, nearest
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from memory_server.knowledge.notes.notes import Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Embeddings, Entries, EntryStore, Held, Models
 from memory_server.knowledge.refs import RefOptions, Refs
-from memory_server.knowledge.sessions.sessions import SessionOptions, Sessions
+from memory_server.knowledge.sessions.models import SessionOptions
+from memory_server.knowledge.sessions.sessions import Sessions
 
 if TYPE_CHECKING:
     from memory_server.knowledge.lifecycle import KnowledgeLifecycle

@@ -36,11 +36,11 @@ from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_N
 from memory_server.kernel.nesting import DEEPEST
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store import codec, examination, past, snapshots
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
+from memory_server.storage.small_files import FolderLedger
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 

@@ -21,8 +21,8 @@ from memory_server.config import Settings
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.embeddings import AT_ONCE, NO_EMBEDDINGS
 from memory_server.knowledge.ports import Asked
-from memory_server.knowledge.sessions import sessions
-from memory_server.knowledge.sessions.sessions import VECTOR_SECONDS
+from memory_server.knowledge.sessions import models
+from memory_server.knowledge.sessions.models import VECTOR_SECONDS
 from memory_server.llm.wire import unit
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
@@ -221,7 +221,7 @@ async def test_a_known_vector_does_not_tell_what_others_have_said(tmp_path: Path
 
 
 async def test_a_hundred_at_once_are_found_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "VECTOR_SECONDS", 60.0)  # a loaded machine must not decide
+    monkeypatch.setattr(models, "VECTOR_SECONDS", 60.0)  # a loaded machine must not decide
     async with with_meaning(tmp_path) as (app, _):
         adds = [said(app.call, "memory_add", messages=f"狗 {n}", user_id=f"u{n % 10}") for n in range(100)]
         await asyncio.gather(*adds)

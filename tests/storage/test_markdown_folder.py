@@ -15,7 +15,8 @@ import pytest
 from entries_held import page, search
 
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import hashed_name, try_lock
+from memory_server.kernel.files import try_lock
+from memory_server.kernel.folder_names import hashed_name
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed

@@ -19,18 +19,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
+from memory_server.kernel.files import FileLock, try_lock
+from memory_server.kernel.folder_names import as_seen_carelessly, hashed_name, is_reserved
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, counted
-from memory_server.kernel.times import local, milliseconds
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, Held
@@ -290,9 +290,9 @@ class MarkdownFolder:
         stem = name.removeprefix(ARCHIVE).removesuffix(ENDING)
         key = unicodedata.normalize("NFC", (written.strip() if isinstance(written, str) else "") or stem)
         listed = tags if isinstance(tags, list) else tags.split(",") if isinstance(tags, str) else []
-        created_ms = self._moment_ms(given.get("created_at"))
-        updated_ms = self._moment_ms(given.get("updated_at")) or created_ms or changed_ms
-        archived_ms = self._moment_ms(given.get("archived_at")) or changed_ms
+        created_ms = front_matter.moment_ms(given.get("created_at"), self.zone)
+        updated_ms = front_matter.moment_ms(given.get("updated_at"), self.zone) or created_ms or changed_ms
+        archived_ms = front_matter.moment_ms(given.get("archived_at"), self.zone) or changed_ms
         return Entry(
             page.body,
             ref=name,
@@ -304,20 +304,6 @@ class MarkdownFolder:
             updated_ms=updated_ms,
             archived_ms=archived_ms if name.startswith(ARCHIVE) else None,
         )
-
-    def _moment_ms(self, text: Any) -> int | None:
-        try:
-            moment = datetime.fromisoformat(text)
-            here = moment.replace(tzinfo=self.zone) if self.zone else moment.astimezone()
-            return milliseconds(moment if moment.tzinfo else here)
-        except (TypeError, ValueError, OverflowError, OSError):
-            return None
-
-    def _moment(self, time_ms: int | None) -> str | None:
-        if time_ms is None:
-            return None
-        moment = local(time_ms, self.zone).replace(tzinfo=None)
-        return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds")
 
     def _write(self, entry: Entry, before: Entry | None) -> str:
         """Write the file of an entry; its name."""
@@ -333,7 +319,7 @@ class MarkdownFolder:
             time_ms = getattr(entry, attribute)
             # A time that stays may be written in another form, such as with a zone: so its line stays.
             if former is None or said not in former.fields or getattr(before, attribute) != time_ms:
-                fields[said] = self._moment(time_ms)
+                fields[said] = front_matter.moment(time_ms, self.zone)
         if before is None and entry.metadata:
             fields["metadata"] = dict(entry.metadata)
         try:
