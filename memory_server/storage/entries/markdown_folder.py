@@ -15,21 +15,23 @@ import stat
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, tzinfo
 from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.files import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
+from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
-from memory_server.kernel.text import Finding, counted
+from memory_server.kernel.text import Finding, counted, visible
 from memory_server.kernel.times import local, milliseconds
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
@@ -122,7 +124,7 @@ class MarkdownFolder:
 
     async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
         def read(_: Held) -> dict[str, str]:
-            troubles = {name: file.trouble for name, file in sorted(self._files.items()) if file.trouble}
+            troubles = {visible(name): file.trouble for name, file in sorted(self._files.items()) if file.trouble}
             here = [(name, said) for name, said in troubles.items() if name.startswith(ARCHIVE) == archive]
             named = [(name, said) for name, said in here if said != _LEFT_OUT][:_MOST_NAMED]
             if len(named) == len(here):
@@ -135,7 +137,7 @@ class MarkdownFolder:
     async def examine(self) -> list[Finding]:
         def said(_: Held) -> list[str]:
             return [
-                f"{self.place / name}: {file.trouble}."
+                visible(f"{self.place / name}: {file.trouble}.")
                 if file.trouble
                 else f"{self.place / name} has the key of a newer file, which counts; rename or delete one of them."
                 for name, file in sorted(self._files.items(), key=lambda each: (each[1].trouble is None, each[0]))
@@ -180,8 +182,12 @@ class MarkdownFolder:
 
     def _refuse_impossible(self, held: rows.Held, changes: Sequence[Entry | Archive | Purge]) -> None:
         """Raises InvalidInput: an entry does not exist any more, two live entries would have one key, or a file that
-        cannot be read has the name of a change."""
+        cannot be read has the name of a change. StorageUnwritable: the archive is not a folder."""
         for change in changes:
+            archives = isinstance(change, Archive) or (isinstance(change, Entry) and change.archived_ms is not None)
+            if archives and os.path.lexists(self.archive) and not self.archive.is_dir():
+                said = f"{self.archive} is not a folder; move it away and try again. Nothing was changed."
+                raise StorageUnwritable(said, self.archive)
             if isinstance(change, Entry):
                 before = held.get(id=change.id) if change.id else None
                 if before is None or before.archived_ms != change.archived_ms:
@@ -276,6 +282,8 @@ class MarkdownFolder:
 
     def _read(self, name: str, found: os.stat_result) -> tuple[Entry | None, str | None]:
         """The entry of a file, or why it cannot be read."""
+        if name != without_surrogates(name):
+            return None, "its name is not UTF-8; rename it"
         try:
             page = front_matter.read(folders.read_file(self.place / name, links=False))
         except FileNotFoundError:
@@ -364,24 +372,24 @@ class MarkdownFolder:
     def _free_name(self, entry: Entry) -> str:
         """A name that no other file has, on any file system."""
         key = entry.key or ""
-        plain, hashed = _name(entry, key), _name(entry, hashed_name(key))
-        there = self._files.get(plain)
-        if entry.archived_ms is not None and there is not None and there.entry is not None:
-            if there.entry.key != key:
-                return hashed
-            # An older one of the key makes room, unless it is the copy of a move that was broken off.
-            if difference(there.entry, entry).keys() - {"archived_ms", "ref", "reason"}:
-                room = _name(entry, hashed_name(f"{key} {there.entry.archived_ms}"))
-                (self.place / plain).replace(self.place / room)
-                self._files[room], self._moved[plain] = self._files.pop(plain), room
-            return plain
         fits = len(key.encode(errors="surrogateescape")) <= _NAME_BYTES and not key.endswith(".")
-        if not (fits and _PLAIN.fullmatch(key)) or is_reserved(key):
-            return hashed
+        plain = fits and _PLAIN.fullmatch(key) and not is_reserved(key)
+        usual = [*([key] if plain else []), hashed_name(key)]
+        for name in (_name(entry, stem) for stem in usual if entry.archived_ms is not None):
+            if (there := self._files.get(name)) is not None and there.entry is not None and there.entry.key == key:
+                # An older one of the key makes room, unless it is the copy of a move that was broken off.
+                if difference(there.entry, entry).keys() - {"archived_ms", "ref", "reason"}:
+                    room = self._first_free(entry, _numbered(key, there.entry.archived_ms or 0))
+                    (self.place / name).replace(self.place / room)
+                    self._files[room], self._moved[name] = self._files.pop(name), room
+                return name
+        return self._first_free(entry, chain(usual, _numbered(key, 2)))
+
+    def _first_free(self, entry: Entry, stems: Iterator[str]) -> str:
+        there = set[str]()
         with suppress(FileNotFoundError, NotADirectoryError):
-            if as_seen_carelessly(key + ENDING) in map(as_seen_carelessly, os.listdir((self.place / plain).parent)):
-                return hashed
-        return plain
+            there = set(map(as_seen_carelessly, os.listdir((self.place / _name(entry, "")).parent)))
+        return _name(entry, next(stem for stem in stems if as_seen_carelessly(stem + ENDING) not in there))
 
     def _locked(self) -> FileLock:
         """Raises LockTimeout: another process held the folder for too long."""
@@ -407,6 +415,10 @@ def _unusable(found: os.stat_result, owners: Collection[int] | None) -> str | No
     if (reason := foreign(found, owners)) is not None:
         return f"it {reason}"
     return f"it has more than {MAX_FILE_BYTES:,} bytes" if found.st_size > MAX_FILE_BYTES else None
+
+
+def _numbered(key: str, first: int) -> Iterator[str]:
+    return (hashed_name(f"{key} {number}") for number in count(first))
 
 
 def _name(entry: Entry, stem: str) -> str:
