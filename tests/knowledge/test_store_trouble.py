@@ -404,3 +404,28 @@ async def test_an_index_that_another_process_is_making_is_read_a_moment_later(tm
     assert await store.look(NOTES, read) == 0
     assert len(tries) == 2
     await store.aclose()
+
+
+@pytest.mark.parametrize("read", [2, 3])
+async def test_a_file_that_another_process_makes_between_two_looks_is_ours(tmp_path: Path, read: int) -> None:
+    place = tmp_path / "k.sqlite3"
+    schema.make_file(place)
+    connection = schema.connect(place, "rw", 1)
+
+    class Slow:
+        """The tables are made before one of its reads."""
+
+        reads = 0
+
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            self.reads += 1
+            if self.reads == read:
+                other = schema.connect(place, "rw", 1)
+                schema.prepare(other, place, durability="full", cache_mb=1)
+                other.close()
+            return connection.execute(statement)
+
+    slow = Slow()
+    assert schema.version_of(slow, place) in (0, schema.VERSION)  # type: ignore[arg-type]
+    assert slow.reads == 3
+    connection.close()
