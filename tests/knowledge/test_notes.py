@@ -323,6 +323,27 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
 
 
+async def test_what_is_taken_back_during_a_reindex_is_not_removed_for_good(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy that a reindex sets aside does not have it."""
+    notes, undo, set_aside = knowledge.notes, knowledge.lifecycle.undo, knowledge.store.set_aside
+    first = (await notes.remember("tech", "first", "an old text")).entry
+    await notes.delete(first.ref)
+
+    async def meanwhile() -> Path | None:
+        copy = await set_aside()
+        await undo((await notes.remember("tech", "second", "an acknowledged text")).change_id or "")
+        await notes.restore(first.ref)
+        await notes.delete((await notes.edit(first.ref, append="and more")).entry.ref)
+        return copy
+
+    monkeypatch.setattr(knowledge.store, "set_aside", meanwhile)
+    assert (await notes.reindex()).removed == 0
+    there = (await page(knowledge.store, NOTES, Filter(archived=True)))[0]
+    assert sorted(each.title for each in there) == ["first", "second"]
+
+
 async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_change(knowledge: Knowledge) -> None:
     notes = knowledge.notes
     for topic in ("pool", "pool!"):

@@ -259,6 +259,8 @@ def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
 
 
 def make_file(place: Path) -> None:
-    """An empty file at `place`, its owner's only; SQLite gives the files beside it the same mode."""
+    """An empty file at `place`, its owner's only, unless something is there; SQLite gives the files beside it the same
+    mode. A file that is there is not opened: closing it would take away the locks that this process has on it."""
     folders.make_folder(place.parent)
-    folders.open_file(place, "ab").close()  # which refuses a link
+    with contextlib.suppress(FileExistsError):
+        folders.open_file(place, "xb").close()
