@@ -13,6 +13,7 @@ MOST_NAME_CHARS = 200
 BEGINNING_CHARS = 100
 """Characters of the beginning of a text, by which a person recognizes it."""
 
+
 def counted(count: int, noun: str) -> str:
     """`1 memory`, `3 memories`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
@@ -28,7 +29,9 @@ def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
 
 def visible(text: str) -> str:
     """A text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8."""
-    return "".join(char.encode("unicode_escape").decode() if category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text)
+    return "".join(
+        char.encode("unicode_escape").decode() if category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text
+    )
 
 
 def beginning(text: str) -> str:

@@ -69,7 +69,8 @@ class Backups:
         """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each conversation;
         with `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
         before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
-        `only`; LockTimeout: another process holds the backups; StorageError: one could not be written; the message says how many were restored before it."""
+        `only`; LockTimeout: another process holds the backups; StorageError: one could not be written; the message says
+        how many were restored before it."""
         done: list[Restored] = []
         release = None if dry_run else await asyncio.to_thread(self._shelf.hold)
         try:

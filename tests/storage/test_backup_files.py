@@ -142,7 +142,7 @@ def test_while_a_backup_is_restored_nobody_deletes_it(tmp_path: Path, monkeypatc
     shelf = made(tmp_path / "backups")
     monkeypatch.setattr(files, "WAIT_SECONDS", 0.05)
     release = shelf.hold()
-    with pytest.raises(LockTimeout, match="Another process .* a backup; nothing was changed, try again"):
+    with pytest.raises(LockTimeout, match=r"Another process .* a backup; nothing was changed, try again"):
         BackupFolder(tmp_path / "backups").delete("one")
     release()
     assert read(shelf) == [HELD]
