@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.backups import BackupNotFound
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
+from memory_server.storage.backups import files as backup_files
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
@@ -227,6 +232,41 @@ async def test_a_backup_whose_knowledge_is_damaged_changes_nothing(tmp_path: Pat
         assert await chat.past.history() == before
         assert await noted.texts() == ["pears grow there"]
         assert [row.place for row in await app.memories.backups.restore("one", only="小明")] == ["小明"]
+
+
+async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_during_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_files, "WAIT_SECONDS", 0.05)
+    async with open_memory(tmp_path / "data") as app:
+        chat, noted = conversations(app), notes(app)
+        await chat.store("a cat called Miso"), await noted.store("pears grow there")
+        backups, shelf = app.context.backups, app.home.backups
+        await backups.make("one")
+        opened = shelf.open
+
+        @contextmanager
+        def deleting(name: str) -> Iterator[Any]:
+            with pytest.raises(LockTimeout):
+                shelf.delete(name)
+            with opened(name) as found:
+                yield found
+
+        monkeypatch.setattr(shelf, "open", deleting)
+        assert len(await backups.restore("one", "overwrite")) == 2
+        monkeypatch.setattr(shelf, "open", opened)
+        check = KnowledgeLifecycle.check_backup
+
+        async def gone(*given: Any) -> None:
+            await check(*given)
+            shelf.knowledge_of("one").unlink()
+            (shelf.folder / "one.backup.gz").unlink()
+
+        monkeypatch.setattr(KnowledgeLifecycle, "check_backup", gone)
+        before = await chat.past.history(), await noted.past.history()
+        with pytest.raises(BackupNotFound):
+            await backups.restore("one", "overwrite")
+        assert (await chat.past.history(), await noted.past.history()) == before
 
 
 async def test_a_second_backup_of_one_name_takes_nothing_from_the_first(tmp_path: Path) -> None:

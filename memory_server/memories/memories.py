@@ -47,10 +47,13 @@ class Memories:
     hidden: Path | None = None
 
     def for_callers(self, text: str) -> str:
-        """A sentence of the server as the callers see it: without the place of the memories, if it is hidden."""
-        if self.hidden is None:
+        """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
+        if self.hidden is None or os.sep not in text:
             return text
-        return text.replace(f"{self.hidden}{os.sep}", "").replace(str(self.hidden), "the data folder")
+        places = {each.folder.place: "the layer" for each in self.knowledge.layers.known}
+        for place, name in {**places, self.hidden: "the data folder"}.items():
+            text = text.replace(f"{place}{os.sep}", "").replace(str(place), name)
+        return text
 
     @cached_property
     def knowledge(self) -> Knowledge:

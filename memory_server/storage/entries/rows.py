@@ -141,6 +141,15 @@ class Held:
             taken_back.add(undone)
         return None
 
+    def changed_since(self, seq: int) -> tuple[list[Entry], list[str]]:
+        since = "SELECT entry FROM changes WHERE operation > ?"
+        gone = self._connection.execute(
+            "SELECT json_extract(c.before, '$.ref') FROM changes c JOIN operations o ON o.seq = c.operation "
+            f"WHERE o.scope = ? AND o.seq > ? AND c.after_version = 0 AND c.entry IN ({since} AND after_version > 0)",
+            (self._number, seq, seq),
+        )
+        return list(self.rows(f"e.id IN ({since})", [seq])), [row[0] for row in gone if row[0] is not None]
+
     def former(self, seq: int) -> list[Former]:
         rows = self._connection.execute(
             "SELECT c.entry, c.before, c.after_version FROM changes c JOIN operations o ON o.seq = c.operation "
@@ -219,14 +228,14 @@ class Held:
         if isinstance(change, Entry):
             return self._put(change, mirror)
         execute, here = self._connection.execute, (change.id, self._number)
-        found = execute("SELECT archived_ms FROM entries WHERE id = ? AND scope = ?", here).fetchone()
+        found = execute("SELECT archived_ms, ref FROM entries WHERE id = ? AND scope = ?", here).fetchone()
         if found is None or (isinstance(change, Archive) and found[0] is not None):
             return None, None
         execute("DELETE FROM terms WHERE rowid = ?", here[:1])
         if isinstance(change, Purge):
             execute("DELETE FROM entries WHERE id = ?", here[:1])
             execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before IS NOT NULL", here[:1])
-            return None, (change.id, b"{}", 0)
+            return None, (change.id, orjson.dumps({"ref": found[1]}), 0)
         into = "UPDATE entries SET archived_ms = ?, reason = ?, version = version + 1 WHERE id = ?"
         execute(into, (change.at_ms, change.reason, change.id))
         (version,) = execute("SELECT version FROM entries WHERE id = ?", here[:1]).fetchone()

@@ -169,13 +169,22 @@ class SqliteStore:
         path = self._place_aside(self.place)
         _copy(connection, path)
         for old in path.parent.glob("knowledge-*.sqlite3*"):
-            if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
-                folders.remove_file(old)
+            with suppress(FileNotFoundError):  # that of another process, which is made just now
+                if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
+                    folders.remove_file(old)
         return path
 
     def _place_aside(self, place: Path) -> Path:
-        now_ms = self.clock()
-        return place.parent / "archive" / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+        """A new empty file, named after the present moment or the first one after it that no other copy has."""
+        now_ms, aside = self.clock(), place.parent / "archive"
+        folders.make_folder(aside)
+        while True:
+            path = aside / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+            try:
+                folders.open_file(path, "xb").close()
+                return path
+            except FileExistsError:
+                now_ms += 1
 
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
@@ -218,10 +227,9 @@ class SqliteStore:
     def _move_away(self, place: Path) -> None:
         """Keep a file that cannot be opened, with those beside it, where a new one takes its place."""
         aside = self._place_aside(place)
-        folders.make_folder(aside.parent)
         for ending in ("-wal", "-shm", ""):  # the database last: a new one must not get the old log
             with suppress(FileNotFoundError):
-                Path(f"{place}{ending}").rename(f"{aside}{ending}")
+                Path(f"{place}{ending}").replace(f"{aside}{ending}")
         log.warning("%s was damaged; it is kept as %s", place, aside)
 
     async def examine(self) -> list[Finding]:

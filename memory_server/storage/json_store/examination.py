@@ -24,7 +24,7 @@ from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwrit
 from memory_server.kernel.files import locks_fail, try_lock
 from memory_server.kernel.folder_names import find_folder, folder_name, hash_in, hashed_name, subfolders
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding, Grade, counted
+from memory_server.kernel.text import Finding, Grade, counted, visible
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
@@ -279,18 +279,24 @@ def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
 
 def _backups(data_dir: Path) -> Iterator[Said]:
     place = data_dir / folders.PRIVATE / "backups"
-    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
-        yield "note", f"{path} is a backup that is being made, or was cut short; then delete it."
+    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next*")]):
+        yield "note", f"{visible(str(path))} is a backup that is being made, or was cut short; then delete it."
     shelf = BackupFolder(place)
-    found = shelf.listed()
+    try:
+        found = shelf.listed()
+    except OSError as error:
+        yield "warning", f"{place} cannot be read: {error.strerror}."
+        return
     problems = []
     for backup in found:
+        if backup.problem is not None:
+            problems.append(f"The backup {backup.name} cannot be used: {backup.problem}.")
+            continue
         try:
             with shelf.open(backup.name):  # checks the whole file, as a restore does
                 pass
         except (BackupNotFound, StorageError) as error:
-            unread = f"The backup {backup.name} cannot be used: {backup.problem}."
-            problems.append(str(error) if backup.problem is None else unread)
+            problems.append(str(error))
     for problem in problems:
         yield "warning", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it."
     if found and not problems:
