@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 
 from memory_server.app import App, offered_tools, usual_offer
-from memory_server.cli.serve import use_more_files
+from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.memories.memories import Memories

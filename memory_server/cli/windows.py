@@ -21,8 +21,8 @@ from memory_server.cli.calls import recall, remember
 from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import CATALOGUES, leave, parsed, understood
+from memory_server.cli.process_limits import use_more_files, use_one_arena
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.serve import use_more_files, use_one_arena
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import STREAMS
