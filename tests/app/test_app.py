@@ -195,7 +195,7 @@ def test_compat_node_keeps_as_many_as_the_settings_say() -> None:
 
 
 def test_without_opencc_the_other_words_are_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_server.app.can_simplify", lambda: False)
+    monkeypatch.setattr("memory_server.config.recall.can_simplify", lambda: False)
     assert parameters(Settings()).wording.enrichment == Enrichment(
         normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
     )
