@@ -241,7 +241,7 @@ async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_d
     async with open_memory(tmp_path / "data") as app:
         chat, noted = conversations(app), notes(app)
         await chat.store("a cat called Miso"), await noted.store("pears grow there")
-        backups, shelf = app.context.backups, app.home.backups
+        backups, shelf = app.memories.backups, app.home.backups
         await backups.make("one")
         opened = shelf.open
 
