@@ -11,8 +11,8 @@ from memory_server.app import App
 from memory_server.cli.terminal import clipped, console, escape, print_columns, time_text, write
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Filter, Hits, Query, change_id, json_of
+from memory_server.knowledge.sessions.ids import Caller
 from memory_server.storage.entries.pages import write_pages
 from sandbox.language import padded
 from sandbox.locale import N_, _, counted, joined, term, translated

@@ -19,7 +19,6 @@ from rich.text import Text
 from memory_server.app import App
 from memory_server.cli.calls import called
 from memory_server.cli.commands import OF_TOOL
-from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, escape, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
@@ -30,6 +29,7 @@ from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, Step, engine_of
 from memory_server.kernel.recalled_block import one_line
+from memory_server.shared_process.control import running, told
 from sandbox.language import padded
 from sandbox.locale import _, counted, foreign, joined, term, translated
 
@@ -202,7 +202,7 @@ async def history(app: App, flags: Namespace) -> None:
     if flags.limit < 1:
         raise InvalidInput("--limit must be at least 1 change.")
     only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    engines: Sequence[Lifecycle] = app.context.engines
+    engines: Sequence[Lifecycle] = app.memories.engines
     if flags.before is not None:
         engines = [engine_of(engines, flags.before)]
     found = [
@@ -372,7 +372,12 @@ def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any
     for memory in long["random"]:
         out.print(_("  [dim]by chance {name}[/]", escape(memory["name"])))
     for failed in long["failed"]:
-        what = f"{escape(failed['name'])}: {failed['kind']}, {escape(foreign(failed['message']))}"
+        what = _(
+            "{triggers}: {number}, {number2}",
+            escape(failed["name"]),
+            failed["kind"],
+            escape(foreign(failed["message"])),
+        )
         out.print(f"  [yellow]{padded('failed', 9)} {what}[/]")
     if long.get("note"):
         out.print(f"  [yellow]{escape(long['note'])}[/]")

@@ -21,9 +21,10 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import times
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import folder_name, hash_in, hashed_name, locks_fail, try_lock
+from memory_server.kernel.files import locks_fail, try_lock
+from memory_server.kernel.folder_names import find_folder, folder_name, hash_in, hashed_name, subfolders
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding, Grade
+from memory_server.kernel.text import Finding, Grade, visible
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
@@ -154,7 +155,7 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
             ),
         )
         return
-    home = folders.find_folder(data_dir, name)
+    home = find_folder(data_dir, name)
     if not home.exists():
         yield (
             "error",
@@ -164,7 +165,7 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
         # Under another locale an id in UTF-8 was read as `name`, and the folder's name written as the same bytes again.
         meant = folder.name.rpartition("~")[0]
         as_made = unicodedata.normalize("NFC", folder.name) in (folder_name(name), hashed_name(name), name)
-        if not as_made and meant.isprintable() and folders.find_folder(data_dir, meant).exists():
+        if not as_made and meant.isprintable() and find_folder(data_dir, meant).exists():
             said = _(
                 "{folder} holds memories of {meant}, whose id was misread under another locale: export this",
                 folder,
@@ -309,7 +310,7 @@ def _disk(data_dir: Path) -> Iterator[Said]:
 
 def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
     newest = 0
-    for folder in folders.subfolders(data_dir):
+    for folder in subfolders(data_dir):
         with contextlib.suppress(OSError):
             path = folder / folders.PRIVATE / "journal.jsonl"
             newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
@@ -326,18 +327,24 @@ def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
 
 def _backups(data_dir: Path) -> Iterator[Said]:
     place = data_dir / folders.PRIVATE / "backups"
-    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
-        yield "note", _("{path} is a backup that is being made, or was cut short; then delete it.", path)
+    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next*")]):
+        yield "note", _("{path} is a backup that is being made, or was cut short; then delete it.", visible(str(path)))
     shelf = BackupFolder(place)
-    found = shelf.listed()
+    try:
+        found = shelf.listed()
+    except OSError as error:
+        yield "warning", _("{name} cannot be read: {reason}.", place, error.strerror)
+        return
     problems = []
     for backup in found:
+        if backup.problem is not None:
+            problems.append(_("The backup {name} cannot be used: {problem}.", backup.name, backup.problem))
+            continue
         try:
             with shelf.open(backup.name):  # checks the whole file, as a restore does
                 pass
         except (BackupNotFound, StorageError) as error:
-            unread = _("The backup {name} cannot be used: {problem}.", backup.name, backup.problem)
-            problems.append(str(error) if backup.problem is None else unread)
+            problems.append(str(error))
     for problem in problems:
         yield "warning", _("{split}; delete it.", problem.split(" Nothing was changed")[0].rstrip("."))
     if found and not problems:
