@@ -9,6 +9,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 WORKERS ?= 2
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
+CATALOGUES := $(patsubst %.po,%.mo,$(wildcard */locale/*/LC_MESSAGES/*.po))
 
 .PHONY: setup clients demo test test-full check format catalogues docs lexicon bench dist clean
 
@@ -42,11 +43,11 @@ demo: .venv-demo/.set-up
 # What is compiled once serves the hundreds of processes that the tests start.
 test test-full: export PYTHONDONTWRITEBYTECODE =
 
-test: $(STAMP) $(CLIENTS)
+test: $(STAMP) $(CLIENTS) $(CATALOGUES)
 	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not full"
 
-test-full: $(STAMP) $(CLIENTS)
+test-full: $(STAMP) $(CLIENTS) $(CATALOGUES)
 	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q
 
@@ -61,6 +62,10 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# What the programs read; `make setup` makes these too.
+$(CATALOGUES): %.mo: %.po $(STAMP)
+	$(BIN)/python -c 'import sys; sys.path.insert(0, "distribution"); import catalogues; catalogues.build()'
 
 # Writes new sentences of the code into the catalogues, and builds these.
 catalogues: $(STAMP)

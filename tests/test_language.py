@@ -317,9 +317,10 @@ def test_english_costs_nothing() -> None:
 
 
 def test_what_a_prompt_waits_for_loads_no_messages() -> None:
-    seen = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import memory_server.shim; print(*sys.modules)"
+    entrance = "memory_server.shared_process.entrance"
+    seen = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {entrance}; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-S", "-I", "-c", seen], capture_output=True, text=True, timeout=60)
-    assert "memory_server.shim" in ended.stdout.split()
+    assert entrance in ended.stdout.split()
     assert not {"gettext", "sandbox.locale", "re"} & set(ended.stdout.split())
 
 
@@ -348,12 +349,13 @@ def test_the_workbench_is_chinese_too(tmp_path: Path, capsys: pytest.CaptureFixt
     ("command", "text", "said"),
     [
         ("check", "if (", "语法错误 SyntaxError：触发器还没写完就结束了"),
-        ("check", "a = （1", "；（ 不是 JavaScript 的字符，请改写成 ("),
+        ("check", "a = （1", "有无效的字符，或引号没有成对；（ 不是 JavaScript 的字符，请改写成 ("),
         ("check", "const a = 1; a = 2", "类型错误 TypeError：不能给常量赋值。"),
         ("check", "context.messages.length > 100", "没有错误，没有警告"),
         ("check", "context.mesages.length > 1", "context 没有 mesages；你是不是想写 context.messages？"),
         ("check", "new Date().getMonth() === 12", "永远不会成立：getMonth() 给出 0 到 11；一月是 0"),
         ("check", "context.messages.some(m => m.role === 'human')", "永远不成立：没有消息的角色是 'human'；你是不是"),
+        ("check", "match_keys(context.messages, ['a'], 'any', -2) > 0", "会略去最前面的 2 条消息；要最后几条请写 2"),
         ("check", "new Date(2026, 1, 31) > 0", "二月最多有 29 天"),
         ("test", "a: 1\na: 2", "第 2 行：键 'a' 出现了两次"),
         ("test", "a: [1", "第 1 行：应为 ',' 或 ']'，但遇到"),

@@ -39,7 +39,6 @@ from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
-from sandbox.language import padded
 from sandbox.locale import _, counted, foreign, term, translated
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
@@ -295,9 +294,9 @@ def _print_memories(app: App, contents: Contents) -> None:
 def _report(out: Console, found: Incoming) -> None:
     for place, reason in found.skipped:
         what = f"{escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}"
-        out.print(f"[yellow]{padded('left out', 10)}[/]{what}")
+        out.print(f"[yellow]{term('left out')}[/]  {what}")
     for note in found.notes:
-        out.print(f"[cyan]{padded('not carried', 13)}[/]{escape(shown(note, MOST_SAID_CHARS))}")
+        out.print(f"[cyan]{term('not carried')}[/]  {escape(shown(note, MOST_SAID_CHARS))}")
 
 
 # --- reading -----------------------------------------------------------------------------------------------

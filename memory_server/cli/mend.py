@@ -239,7 +239,7 @@ async def delete(app: App, flags: Namespace) -> None:
 
 async def backups(app: App, _flags: Namespace) -> None:
     found = await app.memories.backups.listed()
-    rows = [("name", "made", "conversations", "short-term", "long-term", "size")]
+    rows = [(_("name"), _("made"), _("conversations"), _("short-term"), _("long-term"), _("size"))]
     for one in found:
         counts = (one.conversations, one.short_term, one.long_term)
         first, second, third = ("?" if one.problem else str(count) for count in counts)

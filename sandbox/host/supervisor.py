@@ -24,7 +24,7 @@ from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import Limits
-from sandbox.locale import _
+from sandbox.locale import _, foreign
 from sandbox.protocol import Finding, Frame, Kind, findings
 from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
 
@@ -324,7 +324,7 @@ def _report(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) 
         (errors if rule == "reference" else warnings).append(problem)
     if isinstance(verdict, Failed):
         place = verdict.line, verdict.column
-        message = verdict.message + (_meant(text, *place) if verdict.kind == "syntax" else "")
+        message = foreign(verdict.message) + (_meant(text, *place) if verdict.kind == "syntax" else "")
         problem = Problem(verdict.kind, message, *place, caret(text, *place))
         match verdict.kind:
             case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":

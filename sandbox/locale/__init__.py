@@ -205,7 +205,10 @@ def _patterns(catalogue: GNUTranslations) -> list[tuple[int, list[str], str, str
         if isinstance(template, str) and " " in template:
             pieces = re.split(r"(?<!\{)\{(\w+)[^{}]*\}", template)
             literals = [one.replace("{{", "{").replace("}}", "}") for one in pieces[::2]] if pieces[1:] else pieces
-            named = [f"(?P<{name}>.*?)" for name in pieces[1::2]]
+            named = [
+                f"(?P={name})" if name in pieces[1 : 2 * number + 1 : 2] else f"(?P<{name}>.*?)"
+                for number, name in enumerate(pieces[1::2])
+            ]
             pattern = "".join(re.escape(one) + place for one, place in zip(literals, [*named, ""], strict=True))
             found.append((sum(map(len, literals)), literals, pattern, template))
     return found
