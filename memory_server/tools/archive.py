@@ -271,7 +271,7 @@ class HistoryResult(Result):
         if not self.changes:
             return _("Nothing was changed in this conversation, or only so long ago that the history is not kept.")
         lines = [
-            f"{made.changeId} {when(made.at)} {made.by}: {'; '.join(map(str, made.steps))}" for made in self.changes
+            f"{made.changeId} {when(made.at)} {made.by}: " + joined("; ", map(str, made.steps)) for made in self.changes
         ]
         return joined("\n", [*lines, *([_("More before {next}.", self.next)] if self.next else [])])
 
