@@ -77,7 +77,8 @@ def _daily(add: Add) -> None:
     both = ("recall, remember", "Recall before a turn; remember after it.")
     example = 'recall "What was the name of my cat?"'
     recall = add("recall", "calls.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
-    _argument(hook, "--chars", "N", "characters of recalled text at most", type=int, default=700)
+    at_most = "characters of recalled text at most; usually 800, after a Chinese prompt 400"
+    _argument(hook, "--chars", "N", at_most, type=int)
     _argument(recall, "--chars", "N", "characters at most; usually 1,200", type=int)
     by_chance = "memories of each kind that come by chance; usually"
     _argument(hook, "--flashbacks", "N", f"{by_chance} 0", type=_count, default=0)
