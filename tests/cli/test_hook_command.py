@@ -231,7 +231,6 @@ def test_after_a_chinese_prompt_half_as_many_characters_come(run: Run, tmp_path:
         assert run(asked[0]) == run(asked[1], "--chars", str(most)) != run(asked[2], "--chars", "600")
 
 
-
 def test_triggers_fire_too(run: Run) -> None:
     main(
         [
