@@ -95,6 +95,8 @@ _UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
 """They stand alone in dates, and say nothing without their number."""
 _WORDS_OF_A_QUESTION: Final = 2
 """With fewer words that say something, a question needs the messages before it."""
+_BEFORE_SHORT_QUESTION: Final = 0.3
+"""The factor on these, where that on messages before a statement is not lower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,9 +245,10 @@ def sought_grams(
 
 def earlier_factor(messages: Sequence[SupportsMessage], words: Mapping[str, Sought], emphasis: Emphasis) -> float:
     """The factor on each message before the last one, whose `words` are known."""
-    if emphasis.before_question is None or sum(sought.telling for sought in words.values()) < _WORDS_OF_A_QUESTION:
+    if emphasis.before_question is None or not is_question(messages[-1].content):
         return emphasis.earlier
-    return emphasis.before_question if is_question(messages[-1].content) else emphasis.earlier
+    short = sum(sought.telling for sought in words.values()) < _WORDS_OF_A_QUESTION
+    return min(emphasis.earlier, _BEFORE_SHORT_QUESTION) if short else emphasis.before_question
 
 
 def gram_weight(pairs: int) -> float:

@@ -79,7 +79,8 @@ def _daily(add: Add) -> None:
     both = ("recall, remember", _("Recall before a turn; remember after it."))
     example = 'recall "What was the name of my cat?"'
     recall = add("recall", "calls.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
-    _argument(hook, "--chars", "N", _("characters of recalled text at most"), type=int, default=700)
+    at_most = _("characters of recalled text at most; usually 800, after a Chinese prompt 400")
+    _argument(hook, "--chars", "N", at_most, type=int)
     _argument(recall, "--chars", "N", _("characters at most; usually 1,200"), type=int)
     for made, usual in ((hook, 0), (recall, 2)):
         about = _("memories of each kind that come by chance; usually {number}", usual)

@@ -70,7 +70,9 @@ what they change (`tests/bench/eval.py --beside short_term.advanced.spacing_ms=0
 )
 
 
-_AT_EVERY_PROMPT: Any = AdvancedSettings.model_validate({"statement_words": 2, "nearly_best": 0.5})
+_AT_EVERY_PROMPT: Any = AdvancedSettings.model_validate(
+    {"statement_words": 2, "nearly_best": 0.5, "question_match": 1.1, "with_best": 0.0}
+)
 
 
 class ShortTermSettings(Section):
@@ -122,7 +124,7 @@ class WordSettings(Section):
     dropped, so that what is said once in a long answer is found."""
     rarity: bool = USUAL.rarity
     """Whether a word counts less if more of the searched memories hold it."""
-    earlier_messages: float = Field(0.3, ge=0, le=1)
+    earlier_messages: float = Field(0.7, ge=0, le=1)
     """How much the message before the last one counts in a search; each earlier message counts less by the same
     factor."""
     before_question: float = Field(0.1, ge=0, le=1)

@@ -53,6 +53,7 @@ ADVANCED: dict[str, Any] = {
     "matches_for_chance": False,
     "statement_words": 29,
     "nearly_best": 0.3,
+    "with_best": 0.31,
 }
 DISTINCT: dict[str, Any] = {
     "half_life_days": 2.0,
@@ -107,7 +108,7 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
         simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
     )
     assert made.wording.emphasis == Emphasis(
-        earlier=0.3, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
+        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
     )
     assert made.wording.grams
 

@@ -218,6 +218,19 @@ def test_long_memories_keep_within_the_characters_that_were_allowed(run: Run, tm
     assert 600 < sizes[1] <= 1200  # each memory has at most a third of it
 
 
+def test_after_a_chinese_prompt_half_as_many_characters_come(run: Run, tmp_path: Path) -> None:
+    for prompt, filler, most in (
+        ("阿黄追松鼠了吗？", "后来下雨了，我们在亭子里等了很久。", 400),
+        ("Did the Heron leak?", "It rained, so we waited in the hut. ", 800),
+    ):
+        for number in range(3):
+            long = f"{filler * (20 + number)}{prompt} {filler * (20 - number)}"
+            at = f"2026-06-{10 + number}T{8 + most // 400}:00:00Z"
+            run(stop(tmp_path, user(long, f"{most} {number}", at), prompt_id=f"{most} {number}"))
+        asked = [event("UserPromptSubmit", prompt=prompt, session_id=name) for name in "abc"]
+        assert run(asked[0]) == run(asked[1], "--chars", str(most)) != run(asked[2], "--chars", "600")
+
+
 def test_triggers_fire_too(run: Run) -> None:
     main(
         [

@@ -253,3 +253,17 @@ def test_no_word_of_a_long_text_is_lost_and_a_short_one_does_not_outweigh_a_ques
     assert {weight for _, weight in six} == {one.weight}
     usual = Said(" ".join(f"w{number}" for number in range(12)))
     assert dict(enriched_keywords([usual], LONG, now_ms=NOW)) == pytest.approx(dict(extract_message_keywords([usual])))
+
+
+@pytest.mark.parametrize(
+    ("last", "factor"),
+    [("The Heron leaks", 0.7), ("Why does the Heron leak?", 0.1), ("Why is that?", 0.3)],
+)
+def test_earlier_messages_count_by_the_form_of_the_last_one(last: str, factor: float) -> None:
+    messages = [Said("quinces"), Said(last)]
+    for emphasis, expected in (
+        (Emphasis(earlier=0.7, before_question=0.1), factor),
+        (Emphasis(earlier=0.2, before_question=0.1), min(factor, 0.2)),
+        (Emphasis(earlier=0.7), 0.7),
+    ):
+        assert sought_words(messages, STEMS, emphasis, now_ms=NOW)["quinc"].factor == pytest.approx(expected)

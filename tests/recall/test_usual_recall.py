@@ -32,7 +32,7 @@ from nlp import Emphasis, Enrichment
 
 WORDING = Wording(
     enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=Emphasis(earlier=0.3, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
+    emphasis=Emphasis(earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
     zone=UTC,
 )
 ALL = replace(USUAL, least_match=0.0, flashback_count=0)
@@ -100,6 +100,7 @@ TEXTS = ["我的狗叫阿黄", "阿黄今天没吃饭", "去楼下的面馆吃�
             ALL,
             replace(ALL, rarity=False, episode_share=0.0),
             replace(USUAL, weak_too=True, reordered=1),
+            replace(USUAL, with_best=0.1),
         ]
     ),
 )
@@ -294,6 +295,19 @@ def test_who_asked_for_memories_gets_the_best_there_is_and_what_is_weak_gains_no
     found = asked(memories, talk, parameters=replace(high, weak_too=True))
     assert [(item.memory.id, item.weak) for item in found.top] == [("weak", True)]
     assert list(found.gains(USUAL)) == []
+
+
+def test_after_a_statement_a_memory_that_comes_brings_those_that_are_nearly_as_relevant() -> None:
+    memories = [said("best", "The Heron has a leaking hull"), said("near", "We sailed to Quinceport", age=3 * DAY)]
+    memories += [said("little", "A long story about nothing, told slowly by a quiet man in a green coat", age=5 * DAY)]
+    memories += [said(f"m{n}", f"other talk number{n}", age=(n + 6) * DAY) for n in range(300)]
+    talk = ("It was quiet.", "Quinceport was warm.", "The Heron was there too")
+    found = asked(memories, *talk)
+    assert [(item.memory.id, item.weak) for item in (*found.top, *found.next)] == [("best", False), ("near", True)]
+    assert ids(asked(memories, *talk, parameters=replace(USUAL, with_best=0.0))) == ["best"]
+    assert "little" in ids(asked(memories, *talk, parameters=replace(USUAL, with_best=0.01)))
+    assert ids(asked(memories, talk[1], "I see.")) == []  # none comes that could bring others
+    assert ids(asked(memories, talk[1], "Which hull leaks, that of the Heron?")) == ["best"]
 
 
 def test_a_rare_character_that_is_a_word_of_a_question_counts_as_a_word() -> None:

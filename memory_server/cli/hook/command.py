@@ -22,6 +22,7 @@ from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of, mess
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
+from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.kernel.messages import Session
@@ -30,6 +31,9 @@ from memory_server.shared_process import entrance
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
 
+CHARS = 800
+"""Characters of recalled text at most; half of it after a Chinese prompt, where a character says as much as two
+letters."""
 CONTEXT_BYTES = 1_000_000
 """Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""
 WINDOW_BYTES = 8_000_000
@@ -73,11 +77,13 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         sys.stdout.flush()
 
 
-async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared: Shared | None) -> str:
+async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent, shared: Shared | None) -> str:
     transcript = _end_of(event.transcript_path, WINDOW_BYTES)
     messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
     if not messages or event.called in CURSOR:
         return ""  # Cursor's hook cannot add to a prompt
+    if max_chars is None:
+        max_chars = CHARS if language_of([messages[-1].content]) == "en" else CHARS // 2
     session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
     async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
@@ -91,7 +97,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared
     return _told(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
 
 
-async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: Shared | None) -> str:
+async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, shared: Shared | None) -> str:
     if event.source not in BEGINNINGS:
         return ""  # a continued session has its context
     session = session_of(event, None)
@@ -99,7 +105,7 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: S
         with_last, here = event.source != "compact", app.conversation()
         given: set[str] = set()
         block = await beginning_block(
-            app.memories, here, session=session, with_last=with_last, max_chars=max_chars, given=given
+            app.memories, here, session=session, with_last=with_last, max_chars=max_chars or CHARS, given=given
         )
     return _told(app, event, block, session, given, afresh=event.source == "compact")
 

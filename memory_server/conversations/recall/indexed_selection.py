@@ -199,8 +199,11 @@ def decide(
     strong = (relevance >= parameters.threshold) & (match.evidence >= match_needed(len(columns), query, parameters))
     if parameters.must_share:
         strong &= match.shares
-    may_come = match.points + match.span > 0.0 if parameters.weak_too and parameters.must_share else strong
-    candidates = np.flatnonzero(eligible & may_come)
+    shares_any = match.points + match.span > 0.0
+    candidates = np.flatnonzero(eligible & (shares_any if parameters.weak_too and parameters.must_share else strong))
+    if len(candidates) and parameters.brings(question=query.question):
+        enough = parameters.with_best * float(relevance[candidates].max())
+        candidates = np.flatnonzero(eligible & (strong | (shares_any & (relevance >= enough))))
     first = islice(_ranked(candidates, relevance, columns), parameters.reordered if query.cue else 0)
     cues = {row: gained for row in first if (gained := cue_points(columns.memory(row), query, parameters))}
     for row, gained in cues.items():

@@ -38,6 +38,9 @@ class RecallParameters:
     about nothing that was said before."""
     nearly_best: float = 0.0
     """What has less than this share of the relevance of the best memory does not come unasked. The hook: 0.5."""
+    with_best: float = 0.0
+    """After a statement that brings a memory, what has this share of its relevance comes with it, though it shares too
+    little to come alone: the threshold decides whether to speak, not how much. 0: never."""
     must_share: bool = False
     """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
     a function word, and only `score_ceiling` points of its score count."""
@@ -109,6 +112,10 @@ class RecallParameters:
         """Memories that come as top and next at most."""
         return self.top_count + self.next_count + (self.flashback_count if question and self.matches_for_chance else 0)
 
+    def brings(self, *, question: bool) -> bool:
+        """Whether a memory that comes brings others `with_best`."""
+        return self.with_best > 0.0 and not (question or self.weak_too)
+
     def draws(self, *, question: bool, came: bool) -> bool:
         """Whether memories come by chance too; `came`: whether any came as top."""
         return self.flashback_count > 0 and not (self.matches_for_chance and question and came)
@@ -120,6 +127,7 @@ USUAL = RecallParameters(
     least_match=33.0,
     question_match=0.65,
     statement_match=0.9,
+    with_best=0.5,
     must_share=True,
     rarity=True,
     few_holders=2,

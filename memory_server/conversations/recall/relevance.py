@@ -92,6 +92,11 @@ class Receipt:
         return self.match + self.around + self.span
 
     @property
+    def shares_any(self) -> bool:
+        """Whether it shares any word with the query, or its time."""
+        return self.match + self.span > 0.0
+
+    @property
     def match(self) -> float:
         return sum(word.points for word in self.matched)
 

@@ -112,10 +112,11 @@ def select(
     def in_order(memory: ShortTermMemory) -> tuple[float, int, str]:
         return -of_id[memory.id].relevance, -memory.time_ms, memory.id
 
-    ranked = sorted(
-        (memory for memory in eligible if may_come(of_id[memory.id], query, len(everything), parameters)),
-        key=in_order,
-    )
+    coming = {memory.id for memory in eligible if may_come(of_id[memory.id], query, len(everything), parameters)}
+    if coming and parameters.brings(question=query.question):
+        enough = parameters.with_best * max(of_id[each].relevance for each in coming)
+        coming |= {each for each, one in of_id.items() if one.shares_any and one.relevance >= enough}
+    ranked = sorted((memory for memory in eligible if memory.id in coming), key=in_order)
     first = ranked[: parameters.reordered]
     for memory in first:
         of_id[memory.id] = replace(of_id[memory.id], cue=cue_points(memory, query, parameters))
@@ -181,7 +182,7 @@ def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallPar
 def may_come(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
     """Whether one of so many memories is relevant enough to come as top or next."""
     if parameters.weak_too and parameters.must_share:
-        return receipt.match + receipt.span > 0.0
+        return receipt.shares_any
     return comes_unasked(receipt, query, memories, parameters)
 
 
