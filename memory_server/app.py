@@ -29,7 +29,7 @@ from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
 from memory_server.storage.data_dir import Home, StoreParameters, open_home
 from nlp.normal_forms import can_simplify, load_simplified
-from sandbox import Limits, TriggerSandbox
+from sandbox import SandboxLimits, TriggerSandbox
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from memory_server.kernel.text import Finding
-    from memory_server.knowledge.embeddings import Meaning
+    from memory_server.knowledge.embeddings import TextVectors
     from memory_server.knowledge.service import Knowledge
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
@@ -121,7 +121,9 @@ class App:
             meaning=self._meaning_of(settings),
         )
         self.conversations = Conversations(
-            services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
+            services,
+            usual=settings.conversation,
+            shared_conversation=None if settings.compat == "node" else DEFAULT_CONVERSATION,
         )
         recalls = frozenset(filter(settings.names_toolset, ("notes", "layers")))
         self.memories = Memories(
@@ -170,7 +172,7 @@ class App:
         where = None if self._apart else self._folder or Path()
         return knowledge_of(self.settings, self.home, self.clock, self._services.refuse_while_paused, folder=where)
 
-    def _meaning_of(self, settings: Settings) -> Callable[[], Meaning] | None:
+    def _meaning_of(self, settings: Settings) -> Callable[[], TextVectors] | None:
         """The vectors of short-term memories; None: no model of the settings makes any. A shared process has them at
         hand for all clients, and goes on after the client has left."""
         if not settings.llm.embeddings.model or settings.read_only or settings.compat == "node":
@@ -333,7 +335,7 @@ def sandbox_of(settings: Settings, *, spare: bool = True) -> TriggerSandbox:
     given = settings.triggers
     limits = given.model_dump(include={"trigger_seconds", "search_seconds", "heap_mb"})
     return TriggerSandbox(
-        Limits(max_source_chars=MAX_TRIGGER_CHARS, **limits),
+        SandboxLimits(max_source_chars=MAX_TRIGGER_CHARS, **limits),
         timezone=settings.timezone,
         spare=spare,
         **given.model_dump(include={"workers", "require_all_layers"}),

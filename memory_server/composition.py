@@ -21,7 +21,7 @@ from memory_server.storage.projects import has_git, is_ours, nearest
 
 if TYPE_CHECKING:
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
-    from memory_server.llm.chain import Line
+    from memory_server.llm.chain import ProviderClient
     from memory_server.storage.data_dir import Home
 
 
@@ -53,15 +53,15 @@ def _models(
     given, embeds = settings.llm, settings.llm.embeddings
     if settings.read_only or not (given.providers or embeds.model):
         return None, None  # a server that may not write could not count what it spends
-    from memory_server.llm.chain import Chain, Embedder, Line
+    from memory_server.llm.chain import Embedder, FallbackChain, ProviderClient
     from memory_server.llm.wire import Provider
 
-    def line(values: dict[str, Any]) -> Line:
-        return Line(Provider(**values), ledger, clock, os.environ, given.tokens_per_day)
+    def line(values: dict[str, Any]) -> ProviderClient:
+        return ProviderClient(Provider(**values), ledger, clock, os.environ, given.tokens_per_day)
 
     lines = [line(each.model_dump()) for each in given.providers]
     embedder = Embedder(line({"kind": "openai"} | embeds.model_dump())) if embeds.model else None
-    return Chain(lines, given.seconds, given.total_seconds) if lines else None, embedder
+    return FallbackChain(lines, given.seconds, given.total_seconds) if lines else None, embedder
 
 
 def _ref_options(settings: Settings, home: Home) -> RefOptions:

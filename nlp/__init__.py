@@ -6,9 +6,9 @@ An import reads no files: `load`, or else the first extraction, loads the dictio
 from __future__ import annotations
 
 from nlp.enrichment import (
-    Emphasis,
     Enrichment,
-    Sought,
+    QueryTerm,
+    QueryWeights,
     SupportsDatedMessage,
     enriched_keywords,
     gram_weight,
@@ -28,7 +28,7 @@ from nlp.keywords import (
 from nlp.segment import engine_name
 from nlp.stems import says_little
 
-__all__ = ["Emphasis", "Enrichment", "Sought", "SupportsDatedMessage", "enriched_keywords", "gram_weight"]
+__all__ = ["Enrichment", "QueryTerm", "QueryWeights", "SupportsDatedMessage", "enriched_keywords", "gram_weight"]
 __all__ += ["normal_form", "sought_grams", "sought_words", "words_in"]
 __all__ += ["ROLE_WEIGHTS", "Keyword", "SupportsMessage", "extract_keywords", "extract_message_keywords", "load"]
 __all__ += ["engine_name", "says_little"]

@@ -100,7 +100,7 @@ _BEFORE_SHORT_QUESTION: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Emphasis:
+class QueryWeights:
     """What counts less in a query: factors from 0 to 1 on all points of a term. By default no word counts less."""
 
     earlier: float = 1.0
@@ -115,7 +115,7 @@ class Emphasis:
     """On pairs of characters and single Han characters, beside the words; 0: they do not count."""
 
 
-class Sought(NamedTuple):
+class QueryTerm(NamedTuple):
     """How a term of a query counts: its weight in the query, and a factor on its points."""
 
     weight: float
@@ -185,18 +185,18 @@ def words_in(text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None
 def sought_words(
     messages: Sequence[SupportsDatedMessage],
     options: Enrichment,
-    emphasis: Emphasis,
+    emphasis: QueryWeights,
     *,
     now_ms: int,
     zone: tzinfo | None = None,
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     names: Sequence[str] = (),
-) -> dict[str, Sought]:
+) -> dict[str, QueryTerm]:
     """The words to search memories by, heaviest first: those of the messages; the last message counts most. Each of
     `names` is a word, beside its parts."""
     if options == _NOTHING:
-        return {word: Sought(weight) for word, weight in extract_message_keywords(messages, role_weights)}
-    found: dict[str, Sought] = {}
+        return {word: QueryTerm(weight) for word, weight in extract_message_keywords(messages, role_weights)}
+    found: dict[str, QueryTerm] = {}
     earlier = emphasis.earlier
     for back, message in enumerate(reversed(messages)):
         if back == 1:
@@ -212,7 +212,7 @@ def sought_words(
                 factor *= emphasis.relative_days
             if says_little(key):
                 factor *= emphasis.function_words
-            one = Sought(weight * role_weight, factor, not back and not says_little(key), not back)
+            one = QueryTerm(weight * role_weight, factor, not back and not says_little(key), not back)
             _seek(found, key, one)
     if not options.long_texts:
         found = {key: sought for key, sought in found.items() if sought.weight >= MIN_WEIGHT}
@@ -223,13 +223,13 @@ def sought_words(
 def sought_grams(
     messages: Sequence[SupportsMessage],
     options: Enrichment,
-    emphasis: Emphasis,
+    emphasis: QueryWeights,
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     *,
-    words: Mapping[str, Sought] = {},
-) -> dict[str, Sought]:
+    words: Mapping[str, QueryTerm] = {},
+) -> dict[str, QueryTerm]:
     """The pairs of characters and single Han characters to search memories by, beside the `words`."""
-    found: dict[str, Sought] = {}
+    found: dict[str, QueryTerm] = {}
     earlier = earlier_factor(messages, words, emphasis)
     for back, message in enumerate(reversed(messages)):
         role_weight = role_weight_of(message.role, role_weights)
@@ -239,11 +239,13 @@ def sought_grams(
         for gram, count in grams.items():
             if not says_little(gram):
                 weight, factor = count * gram_weight(pairs) * role_weight, emphasis.pairs * earlier**back
-                _seek(found, gram, Sought(weight, factor, not back, not back, len(gram) == 1 and gram in alone))
+                _seek(found, gram, QueryTerm(weight, factor, not back, not back, len(gram) == 1 and gram in alone))
     return found
 
 
-def earlier_factor(messages: Sequence[SupportsMessage], words: Mapping[str, Sought], emphasis: Emphasis) -> float:
+def earlier_factor(
+    messages: Sequence[SupportsMessage], words: Mapping[str, QueryTerm], emphasis: QueryWeights
+) -> float:
     """The factor on each message before the last one, whose `words` are known."""
     if emphasis.before_question is None or not is_question(messages[-1].content):
         return emphasis.earlier
@@ -274,7 +276,7 @@ def _occurrences(words: Iterable[_Word], text: str, options: Enrichment, names: 
     return occurrences
 
 
-def _seek(found: dict[str, Sought], key: str, one: Sought) -> None:
+def _seek(found: dict[str, QueryTerm], key: str, one: QueryTerm) -> None:
     """Add how a term counts in one message; each weight counts with the factor of its own message."""
     if not one.factor or not one.weight:
         return

@@ -40,7 +40,7 @@ _simplifies: Final = Once(can_simplify)
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class IndexTerm:
     """A term of a query. `word`: what a person reads; `prefix`: a single character, which begins longer terms."""
 
     term: str
@@ -75,18 +75,18 @@ def terms_of(text: str) -> list[str]:
     return terms
 
 
-def sought_in(query: str) -> tuple[Sought, ...]:
+def sought_in(query: str) -> tuple[IndexTerm, ...]:
     """The distinct terms of a query, in order; none where it holds only punctuation."""
-    found: dict[str, Sought] = {}
+    found: dict[str, IndexTerm] = {}
     for kind, piece in _pieces(query):
         if kind == "run" and len(piece) > 1:
             for pair in map("".join, pairwise(piece)):
-                found.setdefault(pair, Sought(pair, pair))
+                found.setdefault(pair, IndexTerm(pair, pair))
         elif kind == "run":
-            found.setdefault(piece, Sought(piece, piece, prefix=True))
+            found.setdefault(piece, IndexTerm(piece, piece, prefix=True))
         else:
             term = stem(piece) if kind == "word" else piece
-            found.setdefault(term, Sought(term, piece))
+            found.setdefault(term, IndexTerm(term, piece))
         if len(found) >= MOST_QUERY_TERMS:
             break
     return tuple(found.values())[:MOST_QUERY_TERMS]

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from sandbox.errors import PatternError, SandboxBusy, SandboxClosed, SandboxError, SandboxUnavailable
     from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
-    from sandbox.limits import Limits
+    from sandbox.limits import SandboxLimits
     from sandbox.verdicts import CheckReport, Failed, FailureKind, Fired, Problem, Quiet, RunReport, Verdict
 
 __all__ = ["CheckReport", "Failed", "FailureKind", "Fired", "Problem", "Quiet", "RunReport", "Verdict"]
 _MODULES = dict.fromkeys(__all__, "verdicts")
-__all__ += ["Limits", "TriggerRecord", "TriggerSandbox"]
-_MODULES |= {"Limits": "limits", "TriggerRecord": "host.records", "TriggerSandbox": "host.supervisor"}
+__all__ += ["SandboxLimits", "TriggerRecord", "TriggerSandbox"]
+_MODULES |= {"SandboxLimits": "limits", "TriggerRecord": "host.records", "TriggerSandbox": "host.supervisor"}
 __all__ += ["PatternError", "SandboxBusy", "SandboxClosed", "SandboxError", "SandboxUnavailable"]
 
 

@@ -8,7 +8,7 @@ from sandbox.locale import _
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What one search, one trigger and one worker process may use. Sources: docs/explanation/sandbox-security.md."""
 
     trigger_seconds: float = 1.0

@@ -25,9 +25,9 @@ from memory_server.conversations.changes import (
     apply,
 )
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
-from nlp import Sought
+from nlp import QueryTerm
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -60,9 +60,9 @@ def memory(
     )
 
 
-def query_of(weights: Mapping[str, float]) -> Query:
+def query_of(weights: Mapping[str, float]) -> RecallQuery:
     """A query of words only, which count fully."""
-    return Query({word: Sought(weight) for word, weight in weights.items()})
+    return RecallQuery({word: QueryTerm(weight) for word, weight in weights.items()})
 
 
 def trigger(name: str = "birthday", *, source: str = "true", **rest: Any) -> LongTermMemory:

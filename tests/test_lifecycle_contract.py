@@ -81,7 +81,7 @@ def refs(app: App) -> Engine:
         return (await known.delete(ids[text]))[1] or ""
 
     async def texts() -> list[str]:
-        found = [await app.knowledge.store.look(scope, lambda held: held.entries(Filter())) for scope in await scopes()]
+        found = [await app.knowledge.store.read(scope, lambda held: held.entries(Filter())) for scope in await scopes()]
         return sorted(entry.body for entries in found for entry in entries)
 
     async def scopes() -> list:  # type: ignore[type-arg]
@@ -241,26 +241,26 @@ async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_d
     async with open_memory(tmp_path / "data") as app:
         chat, noted = conversations(app), notes(app)
         await chat.store("a cat called Miso"), await noted.store("pears grow there")
-        backups, shelf = app.memories.backups, app.home.backups
+        backups, shared_conversation = app.memories.backups, app.home.backups
         await backups.make("one")
-        opened = shelf.open
+        opened = shared_conversation.open
 
         @contextmanager
         def deleting(name: str) -> Iterator[Any]:
             with pytest.raises(LockTimeout):
-                shelf.delete(name)
+                shared_conversation.delete(name)
             with opened(name) as found:
                 yield found
 
-        monkeypatch.setattr(shelf, "open", deleting)
+        monkeypatch.setattr(shared_conversation, "open", deleting)
         assert len(await backups.restore("one", "overwrite")) == 2
-        monkeypatch.setattr(shelf, "open", opened)
+        monkeypatch.setattr(shared_conversation, "open", opened)
         check = KnowledgeLifecycle.check_backup
 
         async def gone(*given: Any) -> None:
             await check(*given)
-            shelf.knowledge_of("one").unlink()
-            (shelf.folder / "one.backup.gz").unlink()
+            shared_conversation.knowledge_of("one").unlink()
+            (shared_conversation.folder / "one.backup.gz").unlink()
 
         monkeypatch.setattr(KnowledgeLifecycle, "check_backup", gone)
         before = await chat.past.history(), await noted.past.history()

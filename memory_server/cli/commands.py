@@ -78,7 +78,7 @@ def _daily(add: Add) -> None:
     recalled = _("Print what comes to mind, ready for a prompt.")
     both = ("recall, remember", _("Recall before a turn; remember after it."))
     example = 'recall "What was the name of my cat?"'
-    recall = add("recall", "calls.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
+    recall = add("recall", "call_tool.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
     at_most = _("characters of recalled text at most; usually 800, after a Chinese prompt 400")
     _argument(hook, "--chars", "N", at_most, type=int)
     _argument(recall, "--chars", "N", _("characters at most; usually 1,200"), type=int)
@@ -88,7 +88,7 @@ def _daily(add: Add) -> None:
     _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=5.0)
     about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
     options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}
-    remember = add("remember", "calls.remember", about, example, **options)
+    remember = add("remember", "call_tool.remember", about, example, **options)
     _argument(remember, "--turn", "ID", _("the same turn is stored once"))
     for made in (recall, remember):
         said = _("what the user said; by default messages as JSON on standard input")
@@ -97,17 +97,17 @@ def _daily(add: Add) -> None:
         _switch(made, "--json", _("print the tool's result as JSON"))
     about = _("Store nothing for a while, and stop hooks from recalling.")
     both = ("pause, resume", _("Store and recall nothing for a while; go on."))
-    pause = add("pause", "mend.pause", about, "pause --for 2h", changes=True, listed=both)
+    pause = add("pause", "maintenance.pause", about, "pause --for 2h", changes=True, listed=both)
     _argument(pause, "--for", "TIME", _("such as 30m, 2h or 3d; by default until `resume`"), dest="for_")
-    add("resume", "mend.resume", _("End the pause."), "resume", changes=True, listed=_UNLISTED)
+    add("resume", "maintenance.resume", _("End the pause."), "resume", changes=True, listed=_UNLISTED)
 
 
 def _look(add: Add) -> None:
-    add("list", "look.list_", _("List the conversations, or the memories of one."), "list", about_c=_ALL)
+    add("list", "inspection.list_", _("List the conversations, or the memories of one."), "list", about_c=_ALL)
     about = _("Show everything that is known about one memory.")
-    _argument(add("show", "look.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
+    _argument(add("show", "inspection.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
     about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
-    search = add("search", "look.search", about, example, about_c=_ALL)
+    search = add("search", "inspection.search", about, example, about_c=_ALL)
     _argument(
         search, OF_TOOL + "query", "TEXT", _("Text; its words are looked for"), nargs="?", default=argparse.SUPPRESS
     )
@@ -116,7 +116,7 @@ def _look(add: Add) -> None:
         search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
     search.set_defaults(names={"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}})
     about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
-    explain = add("explain", "look.explain", about, example, about_c=_ALL)
+    explain = add("explain", "inspection.explain", about, example, about_c=_ALL)
     _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append", required=True)
     _argument(explain, "memory", "ID|WORDS", _("Id of a short-term memory"))
     _argument(explain, "--scope", "SCOPE", _SCOPE)
@@ -124,11 +124,11 @@ def _look(add: Add) -> None:
         names={"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
     )
     about = _("Show who changed what and when, newest first.")
-    history = add("history", "look.history", about, "history --limit 5", about_c=_ALL)
+    history = add("history", "inspection.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int, default=20)
     _argument(history, "--before", "CHANGE", _("only changes before this one"))
     about, both = _("Show which folder holds what."), ("where, daemon", _("Show which folder and process does what."))
-    add("where", "look.where", about, "where", listed=both)
+    add("where", "inspection.where", about, "where", listed=both)
     about, example = _("Look into notes, make pages of them, tidy them."), "knowledge list"
     _knowledge(add("knowledge", "knowledge.knowledge", about, example))
 
@@ -157,7 +157,7 @@ def _knowledge(made: ArgumentParser) -> None:
 def _mend(add: Add) -> None:
     about = _("Take back a change; later changes stay. Or bring a memory back.")
     short = ("undo", _("Take back a change, or bring a memory back."))
-    undo = add("undo", "mend.undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
+    undo = add("undo", "maintenance.undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
     _argument(undo, "change", "CHANGE", _("the id of a change, as `history` shows it"), nargs="?")
     removed = _("bring back memories that were deleted or forgotten")
     _argument(undo, "--memory", "ID|NAME", removed, nargs="*")
@@ -165,29 +165,31 @@ def _mend(add: Add) -> None:
     _argument(undo, "--since", "TIME", _("of these, removed at this ISO time or later"))
     _argument(undo, "--until", "TIME", _("of these, removed at this ISO time or earlier"))
     _dry_run(undo, _("list the memories that would come back"))
-    pin = add("pin", "mend.pin", _("Keep a memory for good, or (--off) no longer."), "pin 3f2a", about_c=_ALL)
+    pin = add("pin", "maintenance.pin", _("Keep a memory for good, or (--off) no longer."), "pin 3f2a", about_c=_ALL)
     _argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
     _switch(pin, "--off", _("let the clean-up forget it when it has faded"))
     about = _("Forget faded memories; archive expired entries.")
-    cleanup = add("cleanup", "mend.cleanup", about, "cleanup --dry-run", about_c=_ALL)
+    cleanup = add("cleanup", "maintenance.cleanup", about, "cleanup --dry-run", about_c=_ALL)
     _dry_run(cleanup, _("say what would be forgotten, and why"))
 
     about = _("Copy all memories, while servers go on writing.")
     both = ("backup", _("Copy all memories; backup list, restore, delete."))
-    backup = add("backup", "mend.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
+    backup = add("backup", "maintenance.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", _("name of the backup; by default the time"), nargs="?")
-    add("backup list", "mend.backups", _("List the backups."), "backup list", listed=_UNLISTED)
+    add("backup list", "maintenance.backups", _("List the backups."), "backup list", listed=_UNLISTED)
     about, example = _("Bring the memories of a backup back."), "backup restore before-move --dry-run"
-    restore = add("backup restore", "mend.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
+    restore = add("backup restore", "maintenance.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
     _switch(restore, "--overwrite", _("also remove what the backup does not hold"))
     _dry_run(restore, _("say what would change"))
     about = _("Delete a backup for good.")
-    delete = add("backup delete", "mend.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED)
+    delete = add(
+        "backup delete", "maintenance.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED
+    )
     for made in (restore, delete):
         _argument(made, "name", "NAME", _("name of the backup"))
 
     doctor = add(
-        "doctor", "mend.doctor", _("Examine folder, disk, files and clock; mend them."), "doctor", about_c=_ALL
+        "doctor", "maintenance.doctor", _("Examine folder, disk, files and clock; mend them."), "doctor", about_c=_ALL
     )
     _switch(doctor, "--json", _("print the findings as JSON"))
     work = doctor.add_mutually_exclusive_group()
@@ -208,14 +210,14 @@ def _mend(add: Add) -> None:
 
 def _exchange(add: Add) -> None:
     about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
-    export = add("export", "exchange.export", about, example, about_c=_ALL)
+    export = add("export", "import_export.export", about, example, about_c=_ALL)
     _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
     forms = _("native (everything) by default")
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
     _switch(export, "--force", _("replace a file that exists"))
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
-    import_ = add("import", "exchange.import_", about, example, about_c=into)
+    import_ = add("import", "import_export.import_", about, example, about_c=into)
     _source(import_, nargs="+")
     _dry_run(import_, _("say what would be imported, what would not, and why"))
     chat = import_.add_argument_group(_("for a chat"))
@@ -225,13 +227,13 @@ def _exchange(add: Add) -> None:
     _switch(chat, "--shift-to-now", _("move all times so that the chat ended an hour ago, for trying things out"))
     about = _("Store a tested trigger: a .js file, or a pack.")
     example = 'add-trigger mother.js --prompt "Ask how his mother is."'
-    trigger = add("add-trigger", "exchange.add_trigger", about, example, changes=True, about_c=_USUAL)
+    trigger = add("add-trigger", "import_export.add_trigger", about, example, changes=True, about_c=_USUAL)
     _argument(trigger, "source", "FILE", _("a .js file, or a pack (.json)"), nargs="+")
     _argument(trigger, "--prompt", "TEXT", _("for a .js file: what the model reads when it fires"))
     _argument(trigger, "--name", "NAME", _("for a .js file: the name of the memory; by default that of the file"))
     _argument(trigger, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
     about, example = _("Make a pack from files of other programs."), "convert book.json pack.json"
-    convert = add("convert", "exchange.convert", about, example)
+    convert = add("convert", "import_export.convert", about, example)
     _source(convert)
     _argument(convert, "target", "TO", _("file or folder to write; - for standard output"))
     _argument(convert, "--as", None, _("form to write; pack by default"), dest="to", choices=_WRITTEN, default="pack")
@@ -254,7 +256,7 @@ def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
     add("demo", "demo.demo", about, "demo", opens=False)
     about, example = _("Call a tool and print its result as JSON."), "call get_memory_stats '{}'"
-    call = add("call", "calls.call", about, example, about_c=_USUAL)
+    call = add("call", "call_tool.call", about, example, about_c=_USUAL)
     _argument(call, "tool", "TOOL", _("name of a tool, such as search_short_term_memories"))
     _argument(
         call, "arguments", "JSON", _("its arguments: JSON, @FILE, or - for standard input"), nargs="?", default="{}"

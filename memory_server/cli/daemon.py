@@ -7,8 +7,8 @@ from argparse import Namespace
 
 from memory_server.cli.terminal import console
 from memory_server.config import Settings
-from memory_server.shared_process.control import STOP, answer_at, running, told
-from memory_server.shared_process.protocol import Doubt
+from memory_server.shared_process.control import STOP, answer_at, describe, running
+from memory_server.shared_process.protocol import CannotShare
 from sandbox.locale import _
 
 
@@ -22,9 +22,9 @@ async def daemon(settings: Settings, flags: Namespace) -> int:
                 await asyncio.to_thread(answer_at, place, STOP)
             except TimeoutError:
                 known = {}
-            except (OSError, Doubt):
+            except (OSError, CannotShare):
                 pass  # it ended by itself
-            out.print(_("ended: {told}", told(place, known)) if known else told(place, known))
+            out.print(_("ended: {told}", describe(place, known)) if known else describe(place, known))
         else:
-            out.print(told(place, known))
+            out.print(describe(place, known))
     return 0

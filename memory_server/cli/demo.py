@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.app import App
-from memory_server.cli.exchange import store
-from memory_server.cli.look import ask
+from memory_server.cli.import_export import store
+from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings
 from memory_server.interchange import chats, own

@@ -12,7 +12,7 @@ from memory_server.cli.terminal import clipped, console, escape, print_columns, 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Filter, Hits, Query, change_id, json_of
-from memory_server.knowledge.sessions.ids import Caller
+from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.storage.entries.pages import write_pages
 from sandbox.language import padded
 from sandbox.locale import N_, _, counted, joined, term, translated
@@ -49,10 +49,10 @@ async def _list(app: App, flags: Namespace) -> None:
         if flags.user and scope != Scope("sessions", flags.user):
             continue
         if flags.words and not flags.archived:
-            found: Hits = await store.look(scope, methodcaller("search", Query(" ".join(flags.words), where, _PAGE)))
+            found: Hits = await store.read(scope, methodcaller("search", Query(" ".join(flags.words), where, _PAGE)))
             entries, total = [hit.entry for hit in found.hits], found.total
         else:
-            entries, total = await store.look(
+            entries, total = await store.read(
                 scope, lambda held: (held.entries(where, limit=None if flags.json else _PAGE), held.count(where))
             )
         for entry in entries:
@@ -157,7 +157,7 @@ async def _archive(app: App, flags: Namespace) -> None:
     if scope.space == "refs":
         _deleted, change = await family.refs.delete(entry.ref, by=by)
     elif scope.space == "sessions":
-        change = (await family.sessions.delete(Caller(scope.owner), entry.id, by=by)).change_id
+        change = (await family.sessions.delete(SessionIds(scope.owner), entry.id, by=by)).change_id
     else:
         change = await (family.notes.delete(entry.ref, by=by) if out else family.notes.restore(entry.ref, by=by))
     console().print(

@@ -18,7 +18,7 @@ from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.memories.memories import Memories
 from memory_server.serving.fair_threads import use_fair_threads
-from memory_server.serving.http.node import Node, address_of, serve
+from memory_server.serving.http.http_server import HttpServer, address_of, serve
 from memory_server.serving.http.tenants import TenantMemories
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
@@ -49,8 +49,8 @@ async def serve_http(settings: Settings, listen: str) -> None:
     offered = offered_tools(settings)
     answered = ANSWERED_TOOLS if usual_offer(settings) else offered
     async with app:
-        openings = _Openings(app, turns)
-        node = Node(
+        openings = _TenantOpener(app, turns)
+        node = HttpServer(
             settings.http,
             _tokens(settings, app.home.place),
             openings.open,
@@ -84,7 +84,7 @@ def _from_afar(app: App) -> Memories:
 
 
 @dataclass(slots=True)
-class _Openings:
+class _TenantOpener:
     """Opens the memories of tenants beside `app`, which has those of the data folder itself."""
 
     app: App

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_server.kernel import times
-from memory_server.kernel.captured_io import STREAMS
+from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
 from sandbox.locale import _, term, translated
 
@@ -107,7 +107,7 @@ def write(result: object) -> None:
     from memory_server.storage.json_store import codec
 
     text = (result if isinstance(result, str) else codec.dumps(result).decode()) + "\n"
-    if (streams := STREAMS.get()) is not None:
+    if (streams := CAPTURED_IO.get()) is not None:
         streams.output += text.encode("utf-8", "backslashreplace")
         return
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
@@ -116,7 +116,7 @@ def write(result: object) -> None:
 
 
 def standard_input() -> bytes:
-    streams = STREAMS.get()
+    streams = CAPTURED_IO.get()
     return sys.stdin.buffer.read() if streams is None else streams.input
 
 
@@ -131,7 +131,7 @@ def reading(name: object) -> Iterator[None]:
 
 def complain(sentence: str) -> None:
     line = f"memory-server: {translated(sentence)}\n"
-    if (streams := STREAMS.get()) is None:
+    if (streams := CAPTURED_IO.get()) is None:
         sys.stderr.write(line)
     else:
         streams.errors += line.encode("utf-8", "backslashreplace")
@@ -139,5 +139,5 @@ def complain(sentence: str) -> None:
 
 def say_if_waiting(what: str) -> None:
     """Tell a person at a terminal what is read there, and how to end it."""
-    if STREAMS.get() is None and sys.stdin is not None and sys.stdin.isatty():
+    if CAPTURED_IO.get() is None and sys.stdin is not None and sys.stdin.isatty():
         complain(_("reading {what} from this terminal; Ctrl-D ends it, --help says more", what))

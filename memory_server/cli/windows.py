@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from memory_server.app import App, Shared, offered_tools, usual_offer
-from memory_server.cli.calls import recall, remember
+from memory_server.cli.call_tool import recall, remember
 from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import PACKAGE, leave, parsed, understood
@@ -25,11 +25,11 @@ from memory_server.cli.process_limits import use_more_files, use_one_arena
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
-from memory_server.kernel.captured_io import STREAMS
+from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.messages import Session
-from memory_server.shared_process.invocation import OF_WINDOW, Asked
-from memory_server.shared_process.server import Daemon, Refused, Request, Work, flush_errors, once
+from memory_server.shared_process.invocation import PER_SESSION_FLAGS, Invocation
+from memory_server.shared_process.server import NotForThisProcess, Request, SharedServer, Work, flush_errors, once
 from sandbox.language import language_of
 from sandbox.locale import speak
 
@@ -61,34 +61,34 @@ class Windows:
             self._upkeep.cancel()
 
     def work(self, request: Request, connection: socket.socket) -> Work:
-        """What the request asks for. Raises Refused: this process is not for it."""
+        """What the request asks for. Raises NotForThisProcess: this process is not for it."""
         if request.key != self._key:
-            raise Refused
+            raise NotForThisProcess
         settings, flags = self._understood(request.window, request.arguments)
         shared = Shared(self._app, request.folder)
         if request.role == "serve" and len(request.descriptors) == 3:
             return partial(_status_of, partial(self._session, settings, shared, request, connection))
         if request.role not in ASKED:
-            raise Refused
+            raise NotForThisProcess
         return partial(_status_of, partial(ASKED[request.role], settings, flags, shared))
 
     def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
-        """The settings and flags of a client. Raises Refused: it must say itself what is wrong with them, or they ask
-        for another process."""
+        """The settings and flags of a client. Raises NotForThisProcess: it must say itself what is wrong with them, or
+        they ask for another process."""
         environ = {**os.environ, **dict(each.split("=", 1) for each in window)}
         try:
             with redirect_stderr(StringIO()) as told:
                 flags = parsed(arguments)
                 _, settings = understood(flags, environ)
         except (SystemExit, MemoryServerError) as error:
-            raise Refused from error
+            raise NotForThisProcess from error
         if told.getvalue() or _without_window(settings) != _without_window(self._app.settings):
-            raise Refused
+            raise NotForThisProcess
         return settings, flags
 
     async def _session(self, settings: Settings, shared: Shared, request: Request, connection: socket.socket) -> None:
         settings = in_folder(settings, request.folder)
-        if (streams := STREAMS.get()) is not None:
+        if (streams := CAPTURED_IO.get()) is not None:
             flush_errors(streams, request.descriptors)
         if not usual_offer(settings):
             offered_tools(settings)  # a wrong name is refused here, in one sentence
@@ -121,7 +121,7 @@ async def _status_of(work: Callable[[], Coroutine[Any, Any, None]]) -> int:
 def _without_window(settings: Settings) -> Settings:
     """Without what windows of one process may have different."""
     defaults = Settings()
-    names = (name.replace("-", "_") for name in (*OF_WINDOW, "hooks"))
+    names = (name.replace("-", "_") for name in (*PER_SESSION_FLAGS, "hooks"))
     return settings.model_copy(update={name: getattr(defaults, name) for name in names})
 
 
@@ -132,7 +132,7 @@ def main() -> NoReturn:
     speak(language_of(flags, os.environ), PACKAGE)
     listener = socket.socket(fileno=int(number))
     listener.set_inheritable(False)
-    key = Asked(flags, os.environ).key()
+    key = Invocation(flags, os.environ).key()
     try:
         _, settings = understood(parsed(flags), os.environ)
         if settings.language != "auto":
@@ -157,5 +157,5 @@ async def _run(settings: Settings, key: str, listener: socket.socket, path: Path
     use_one_arena()
     use_more_files()
     app = App(settings)
-    await Daemon(app, Windows(app, key), listener, path).run()
+    await SharedServer(app, Windows(app, key), listener, path).run()
     leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more

@@ -14,9 +14,9 @@ from memory_server.conversations.recall.parameters import (
     RecallParameters,
     RetentionParameters,
 )
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
-from nlp import Emphasis, Enrichment
+from nlp import Enrichment, QueryWeights
 from nlp.normal_forms import can_simplify
 
 
@@ -41,14 +41,14 @@ def parameters(settings: Settings) -> Parameters:
     advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if not node or getattr(usual, n)}
     factors = words.model_dump(include={"function_words", "relative_days", "pairs"})
     emphasis = (
-        Emphasis()
+        QueryWeights()
         if node
-        else Emphasis(earlier=words.earlier_messages, before_question=words.before_question, **factors)
+        else QueryWeights(earlier=words.earlier_messages, before_question=words.before_question, **factors)
     )
     return Parameters(
         recall=replace(usual, **constants, **advanced),
         retention=replace(retention, most_at_once=short.forget_at_most),
-        wording=Wording(
+        wording=KeywordOptions(
             enrichment=enrichment(settings),
             emphasis=emphasis,
             zone=settings.zone,

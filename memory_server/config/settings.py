@@ -21,7 +21,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import MINUTE_MS
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
 from memory_server.storage.options import StorageSettings
-from sandbox.limits import Limits
+from sandbox.limits import SandboxLimits
 from sandbox.locale import _
 
 LogLevel = Annotated[
@@ -139,7 +139,7 @@ class WordSettings(Section):
     """Names and other words that are never cut, with commas between."""
 
 
-_SANDBOX = Limits()
+_SANDBOX = SandboxLimits()
 
 
 class TriggerSettings(Section):

@@ -18,7 +18,7 @@ from memory_server.kernel.errors import StorageError
 if TYPE_CHECKING:
     from memory_server.conversations.history import ArchiveManager
     from memory_server.conversations.insight import InsightManager
-    from memory_server.conversations.ports import Meaning
+    from memory_server.conversations.ports import Similarities
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ class Conversation:
     """The managers of one conversation. Each of their methods may raise `StorageError`: then nothing was changed. Those
     that most processes do not use are made, and imported, at first use."""
 
-    def __init__(self, name: str, services: Services, shelf: str | None) -> None:
+    def __init__(self, name: str, services: Services, shared_conversation: str | None) -> None:
         self.id = name
         self.short_term = ShortTermManager(name, services)
-        self.long_term = LongTermManager(name, services, shelf)
+        self.long_term = LongTermManager(name, services, shared_conversation)
         self._services = services
 
     @cached_property
@@ -50,14 +50,18 @@ class Conversation:
 
 class Conversations:
     """All conversations of the store. `usual` is the conversation of calls that name none; all conversations see
-    `shelf`."""
+    `shared_conversation`."""
 
     def __init__(
-        self, services: Services, *, usual: str = DEFAULT_CONVERSATION, shelf: str | None = DEFAULT_CONVERSATION
+        self,
+        services: Services,
+        *,
+        usual: str = DEFAULT_CONVERSATION,
+        shared_conversation: str | None = DEFAULT_CONVERSATION,
     ) -> None:
         self._services = services
         self._usual = conversation_id_of(usual)
-        self._shelf = shelf
+        self._shared_conversation = shared_conversation
         self._known: dict[str, Conversation] = {}
 
     def get(self, conversation_id: str | None = None) -> Conversation:
@@ -65,7 +69,7 @@ class Conversations:
         the id cannot be used."""
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
-            self._known[name] = Conversation(name, self._services, self._shelf)
+            self._known[name] = Conversation(name, self._services, self._shared_conversation)
         return self._known[name]
 
     def view(self, usual: str) -> Self:
@@ -86,7 +90,7 @@ class Conversations:
         """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
         return sum([await self.get(state.conversation_id).short_term.outdated() async for state in self._readable()])
 
-    async def tidy_vectors(self, meaning: Meaning) -> tuple[int, int, str]:
+    async def tidy_vectors(self, meaning: Similarities) -> tuple[int, int, str]:
         """Forget the vectors of memories that are gone, and make those that memories lack: of how many texts, how many
         are left, and why."""
         live = [

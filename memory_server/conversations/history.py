@@ -10,7 +10,7 @@ from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Change, Commit, Restored, change_id, putting, taking_back, version_of
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.selection import Recall, select
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import HISTORY_PAGE
@@ -21,7 +21,7 @@ RECALLED = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Undone(Done):
+class UndoneCommit(Done):
     """A commit was taken back by `changes`, which are one commit too."""
 
     commit: Commit
@@ -54,7 +54,7 @@ class ArchiveManager:
         """What was removed and can come back, oldest removal first."""
         return await self._services.store.archive(self.conversation_id)
 
-    async def recall(self, query: Query) -> Recall:
+    async def recall(self, query: RecallQuery) -> Recall:
         """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`.
         Nothing is reinforced."""
         entries = await self._services.store.archive(self.conversation_id, newest=RECALLED)
@@ -71,7 +71,7 @@ class ArchiveManager:
             wording=self._services.parameters.wording.within(self.conversation_id),
         )
 
-    async def undo(self, change: str, *, by: str = "api") -> Undone:
+    async def undo(self, change: str, *, by: str = "api") -> UndoneCommit:
         """Take back the change with the id `change`; later changes of other memories stay. Raises InvalidInput: it is
         not a change of this conversation, is too old, was taken back already, or a long-term memory of it was changed
         since; nothing was changed."""
@@ -85,9 +85,9 @@ class ArchiveManager:
             raise InvalidInput("The change {change} is not in the history any more; it cannot be undone.", change)
         [commit] = page
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], Undone]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], UndoneCommit]:
             changes = taking_back(state, commit)
-            return changes, Undone(commit, changes)
+            return changes, UndoneCommit(commit, changes)
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 

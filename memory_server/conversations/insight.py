@@ -12,7 +12,7 @@ from memory_server.conversations.archive import Archived
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
 from memory_server.conversations.recall.relevance import Receipt, receipts
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
@@ -154,7 +154,7 @@ class InsightManager:
         )
 
     async def _explained(
-        self, memory_id: str, query: Query, scope: str | None, session: Session | None
+        self, memory_id: str, query: RecallQuery, scope: str | None, session: Session | None
     ) -> Explained | None:
         from memory_server.conversations.recall.explanation import explain
 
@@ -166,7 +166,7 @@ class InsightManager:
         where = decision.columns.kept_in(row) or self.conversation_id
         return Explained(where, told.memory, told.receipt, told)
 
-    def _gone(self, entry: Archived, query: Query) -> Explained:
+    def _gone(self, entry: Archived, query: RecallQuery) -> Explained:
         assert isinstance(entry.memory, ShortTermMemory)
         [made] = self._receipts([entry.memory], query)
         return Explained(self.conversation_id, entry.memory, made, None, archived=entry)
@@ -199,7 +199,7 @@ class InsightManager:
             )
         return kept, max(0, sharing - 1)
 
-    def _receipts(self, memories: Sequence[ShortTermMemory], query: Query) -> list[Receipt]:
+    def _receipts(self, memories: Sequence[ShortTermMemory], query: RecallQuery) -> list[Receipt]:
         parameters = self._services.parameters
         now_ms, wording = self._services.clock(), parameters.wording.within(self.conversation_id)
         return receipts(memories, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
@@ -207,7 +207,7 @@ class InsightManager:
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
         """The words of both with the weights of a user's words; a keyword that is not in the dictionary counts too."""
         joined = "\n".join((text, *keywords))
-        query = await self._short_term.query_of([Message("user", joined)]) if joined.strip() else Query()
+        query = await self._short_term.query_of([Message("user", joined)]) if joined.strip() else RecallQuery()
         found = {word: sought.weight for word, sought in query.words.items()}
         usual = sum(found.values()) / len(found) if found else 1.0
         return found | {word: found.get(word, usual) for keyword in keywords if (word := keyword.strip())}

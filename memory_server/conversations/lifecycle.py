@@ -34,10 +34,10 @@ from memory_server.kernel.lifecycle import (
     Cleaned,
     Copied,
     Examine,
+    HistoryStep,
     Leaving,
     PastChange,
-    Restored,
-    Step,
+    RestoredPlace,
     Undone,
 )
 from memory_server.kernel.text import Finding, beginning
@@ -173,7 +173,7 @@ class ConversationLifecycle:
 
     async def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
-    ) -> AsyncIterator[Restored]:
+    ) -> AsyncIterator[RestoredPlace]:
         wanted, done = None if only is None else conversation_id_of(only), 0
         opened = backups.open(name)
         _, conversations = await asyncio.to_thread(opened.__enter__)
@@ -191,7 +191,7 @@ class ConversationLifecycle:
                 wanted,
             )
 
-    async def _restore(self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: int) -> Restored:
+    async def _restore(self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: int) -> RestoredPlace:
         name = contents.conversation_id
         archived = archived_ids(await self._services.store.archive(name))
 
@@ -212,7 +212,7 @@ class ConversationLifecycle:
                 ),
                 error.path,
             ) from error
-        return Restored(self.keeps, name, made.counts, contents.left_out, made.change_id)
+        return RestoredPlace(self.keeps, name, made.counts, contents.left_out, made.change_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,21 +224,21 @@ _DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned")
 """Changes that are named by their class."""
 
 
-def step_of(change: Change) -> Step:
+def step_of(change: Change) -> HistoryStep:
     """What a change did to one memory."""
     match change:
         case Reinforced(id=memory_id, before=before, after=after):
-            return Step(_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
+            return HistoryStep(_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
         case Pinned(id=memory_id) | Unpinned(id=memory_id):
-            return Step(_(type(change).__name__.lower()), memory_id)
+            return HistoryStep(_(type(change).__name__.lower()), memory_id)
         case TriggerSet(kept, before):
-            return Step(_("stored") if before is None else _("replaced"), kept.name, beginning(kept.prompt))
+            return HistoryStep(_("stored") if before is None else _("replaced"), kept.name, beginning(kept.prompt))
         case TriggerRemoved(kept):
-            return Step(_("removed"), kept.name, beginning(kept.prompt))
+            return HistoryStep(_("removed"), kept.name, beginning(kept.prompt))
         case CleanedUp():
-            return Step(_("cleaned up"))
+            return HistoryStep(_("cleaned up"))
         case _:
-            return Step(_(type(change).__name__.lower()), change.memory.id, beginning(change.memory.text))
+            return HistoryStep(_(type(change).__name__.lower()), change.memory.id, beginning(change.memory.text))
 
 
 def _leaving(gone: Forgotten) -> Leaving:

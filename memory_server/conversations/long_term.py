@@ -53,12 +53,13 @@ class Deleted(Done):
 
 
 class LongTermManager:
-    """Keeps and evaluates triggers for `conversation_id`; `shelf` is the shared conversation, None if there is none."""
+    """Keeps and evaluates triggers for `conversation_id`; `shared_conversation` is the shared conversation, None if
+    there is none."""
 
-    def __init__(self, conversation_id: str, services: Services, shelf: str | None) -> None:
+    def __init__(self, conversation_id: str, services: Services, shared_conversation: str | None) -> None:
         self.conversation_id = conversation_id
         self._services = services
-        self._shelf = shelf if shelf != conversation_id else None
+        self._shared_conversation = shared_conversation if shared_conversation != conversation_id else None
 
     async def add(
         self,
@@ -153,8 +154,8 @@ class LongTermManager:
         state = await self._services.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
-        shelf, _ = await self._on_shelf()
-        raise self._missing(name, state, shelf)
+        shared_conversation, _ = await self._in_shared()
+        raise self._missing(name, state, shared_conversation)
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
         """All of them, oldest first."""
@@ -165,12 +166,12 @@ class LongTermManager:
         """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
         return self._services.runner.record_of(memory.trigger)
 
-    async def shelved(self) -> tuple[list[Shelved], dict[str, Path | None]]:
+    async def with_shared(self) -> tuple[list[Shelved], dict[str, Path | None]]:
         """All memories that a search evaluates: those of the conversation, then those of the shelf. Also the name of
         the shelf, with the file, if it cannot be read: other conversations work without it."""
-        own = _shelved(await self._services.store.read(self.conversation_id))
-        shelf, unread = await self._on_shelf()
-        return own if shelf is None else [*own, *_shelved(shelf)], unread
+        own = _of_shared(await self._services.store.read(self.conversation_id))
+        shared_conversation, unread = await self._in_shared()
+        return own if shared_conversation is None else [*own, *_of_shared(shared_conversation)], unread
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
         """Evaluate every trigger of the conversation and of the shelf against `messages`, without the parts marked
@@ -181,26 +182,26 @@ class LongTermManager:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
         if participants and deeper(dict(participants)):
             raise InvalidInput("The participants may be nested {deepest} levels deep; remove levels.", DEEPEST)
-        shelved, unread = await self.shelved()
+        with_shared, unread = await self.with_shared()
         verdicts = await self._services.runner.evaluate(
-            [item.memory.trigger for item in shelved],
+            [item.memory.trigger for item in with_shared],
             self._context(messages, participants or {}),
             now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
         )
         rng = Random(self._services.rng.getrandbits(64))
-        found = activate(shelved, verdicts, rng=rng, random_count=self._services.parameters.random_long_term)
+        found = activate(with_shared, verdicts, rng=rng, random_count=self._services.parameters.random_long_term)
         return replace(found, unread=unread)
 
-    async def _on_shelf(self) -> tuple[ConversationState | None, dict[str, Path | None]]:
+    async def _in_shared(self) -> tuple[ConversationState | None, dict[str, Path | None]]:
         """The shelf (None if there is none), and its name, with the file, if it cannot be read."""
-        if self._shelf is None:
+        if self._shared_conversation is None:
             return None, {}
         try:
-            return await self._services.store.read(self._shelf), {}
+            return await self._services.store.read(self._shared_conversation), {}
         except StorageError as error:
             log.warning("the triggers that all conversations share were not evaluated: %s", error)
-            return None, {self._shelf: error.path}
+            return None, {self._shared_conversation: error.path}
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():
@@ -233,12 +234,16 @@ class LongTermManager:
         seen = [{name: value for name, value in one.items() if value is not None} for one in given]
         return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
 
-    def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
+    def _missing(
+        self, name: str, state: ConversationState, shared_conversation: ConversationState | None
+    ) -> MemoryNotFound:
         where = _(
             "No long-term memory is called `{name}` in the conversation `{conversation}`", name, self.conversation_id
         )
-        if shelf is not None and name in shelf.long_term:
-            return MemoryNotFound("{where}; it is kept in `{shelf}`: give that as conversation_id.", where, self._shelf)
+        if shared_conversation is not None and name in shared_conversation.long_term:
+            return MemoryNotFound(
+                "{where}; it is kept in `{shelf}`: give that as conversation_id.", where, self._shared_conversation
+            )
         if not state.long_term:
             return MemoryNotFound(
                 "{where}, which has no long-term memories; store one with add_long_term_memory.", where
@@ -247,7 +252,7 @@ class LongTermManager:
         return MemoryNotFound("{where}; use one of its names: {names}.", where, names)
 
 
-def _shelved(state: ConversationState) -> list[Shelved]:
+def _of_shared(state: ConversationState) -> list[Shelved]:
     return [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
 
 

@@ -66,7 +66,7 @@ class ConversationStore(Protocol):
         """Finish pending work and release everything; idempotent."""
 
 
-class Meaning(Protocol):
+class Similarities(Protocol):
     """How near texts are by meaning, by the vectors of a model that the owner named."""
 
     async def cosines(

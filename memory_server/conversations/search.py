@@ -17,7 +17,7 @@ from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
 from memory_server.kernel.messages import NOTHING, Message, Session
@@ -145,12 +145,12 @@ class ShortTermSearch:
 
     async def query_of(
         self, recent: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, names: Iterable[str] = ()
-    ) -> Query:
+    ) -> RecallQuery:
         """What a search by the recent messages looks for; `names` are never cut. Raises InvalidInput: there is no
         message."""
         now_ms = self._services.clock()
 
-        def found() -> Query:
+        def found() -> RecallQuery:
             said = as_said(recent)
             if not said:
                 raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
@@ -159,7 +159,7 @@ class ShortTermSearch:
 
         return await asyncio.to_thread(found)
 
-    async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
+    async def decision(self, query: RecallQuery, *, scope: str | None, session: Session | None = None) -> Decision:
         """What a search would decide now; nothing is changed. Use it before the next `await`. Raises InvalidInput: the
         scope is not known; StorageError: the scope is only this conversation, and it cannot be read."""
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
@@ -190,7 +190,7 @@ class ShortTermSearch:
         return (own, *others) if is_member else tuple(others)
 
     async def _searched(
-        self, query: Query, scope: str | None, session: Session | None, *, asked: bool = False
+        self, query: RecallQuery, scope: str | None, session: Session | None, *, asked: bool = False
     ) -> Found:
         """What `query` brings to mind in `session`; None: the session of the services."""
         ids = await self.conversations_of(scope)
@@ -210,7 +210,7 @@ class ShortTermSearch:
         return Found(decision.recall, unread=unread, outdated=outdated, only_words=reason)
 
     async def _cosines(
-        self, states: Sequence[ConversationState], query: Query, *, asked: bool = False
+        self, states: Sequence[ConversationState], query: RecallQuery, *, asked: bool = False
     ) -> tuple[Cosines, str]:
         """How near the memories are to what was said last, by conversation and id; or why that is not known."""
         if self._services.meaning is None or not query.said or not any(state.short_term for state in states):
@@ -281,7 +281,7 @@ class ShortTermSearch:
     def _decided(
         self,
         states: Sequence[ConversationState],
-        query: Query,
+        query: RecallQuery,
         session: Session | None,
         cosines: Cosines,
         *,
@@ -313,7 +313,7 @@ class ShortTermSearch:
     def _plainly(
         self,
         state: ConversationState,
-        query: Query,
+        query: RecallQuery,
         session: Session | None,
         cosines: Cosines,
         *,

@@ -20,7 +20,7 @@ from sandbox import PatternError
 from sandbox.locale import _
 
 if TYPE_CHECKING:
-    from memory_server.conversations.ports import Meaning
+    from memory_server.conversations.ports import Similarities
 
 OWN, ALL = "conversation", "all"
 """The scopes of a search that are not groups: its own conversation, and all conversations of the store."""
@@ -66,7 +66,7 @@ class Services:
     paused: Callable[[], Pause | None] = lambda: None
     full: Callable[[], bool] = lambda: False
     meter: Meter = field(default_factory=Meter)
-    meaning: Callable[[], Meaning] | None = None
+    meaning: Callable[[], Similarities] | None = None
 
     def refuse_while_paused(self) -> None:
         """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is

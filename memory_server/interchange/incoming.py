@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
@@ -107,7 +107,7 @@ class Incoming:
         return sum(contents.count for contents in self.conversations)
 
 
-def with_keywords(contents: Contents, wording: Wording) -> Contents:
+def with_keywords(contents: Contents, wording: KeywordOptions) -> Contents:
     """`contents` with keywords for each memory that has none, because no search would find it: from its messages, or
     else from its text."""
     filled = (memory if memory.words else wording.of_text(memory) for memory in contents.short_term)

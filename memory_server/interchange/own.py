@@ -14,7 +14,7 @@ from memory_server.kernel import times
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
-from sandbox.workbench.files import Memory, pack_text, usable
+from sandbox.workbench.files import PackMemory, pack_text, usable
 
 _RUNS = re.compile(r"`+")
 
@@ -56,7 +56,7 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
 def write_pack(conversations: Iterable[Contents]) -> bytes:
     """The long-term memories as one pack; a name that two conversations have is numbered."""
     taken: set[str] = set()
-    rows: list[Memory] = []
+    rows: list[PackMemory] = []
     for contents in conversations:
         for memory in contents.long_term:
             record = codec.long_term_json(memory)
@@ -68,7 +68,7 @@ def write_pack(conversations: Iterable[Contents]) -> bytes:
             context = str(extra.pop("createdContext"))
             if not memory.created_ms:
                 del extra["createdAt"]  # it has no date
-            rows.append(Memory(name, memory.prompt, memory.trigger, context, extra))
+            rows.append(PackMemory(name, memory.prompt, memory.trigger, context, extra))
     return pack_text(rows).encode()
 
 
@@ -88,7 +88,7 @@ def read_pack(data: bytes, usual: str) -> Incoming:
     return found
 
 
-def _record(memory: Memory) -> codec.Json:
+def _record(memory: PackMemory) -> codec.Json:
     texts = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
     return {**memory.extra, **texts, "createdContext": memory.created_context}
 

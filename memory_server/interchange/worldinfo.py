@@ -48,7 +48,7 @@ _OF_ALL = _("all entries: names of speakers are not searched, no memory fires an
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LoreEntry:
     """One entry, with the names and meanings of world info. `depth`, `sticky`, `delay`: messages. None: the default.
     `fields`: all fields."""
 
@@ -75,7 +75,7 @@ class Book:
     """A lorebook. `depth`: messages that its entries scan by default; None: not given. `broken`: uid and fault of each
     entry that cannot be read."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LoreEntry, ...]
     depth: int | None
     broken: tuple[tuple[str, str], ...] = ()
 
@@ -85,7 +85,7 @@ def read_book(data: bytes) -> Book:
     book = _book_of(document(data))
     entries = book["entries"]
     rows = entries.items() if isinstance(entries, dict) else ((f"#{n}", row) for n, row in enumerate(entries, start=1))
-    found: list[Entry] = []
+    found: list[LoreEntry] = []
     broken: list[tuple[str, str]] = []
     for uid, row in rows:
         try:
@@ -131,7 +131,7 @@ def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
     return fields | {"disable": not row.get("enabled", True)}
 
 
-def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
+def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
     """Raises TypeError or ValueError if a field has a value that it cannot have."""
     number = int(row.get("selectiveLogic") or 0)
     if not 0 <= number < len(LOGICS):
@@ -139,7 +139,7 @@ def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
     selective = row.get("selective", True)
     keys, secondary = _keys(row.get("key")), _keys(row.get("keysecondary"))
     chance = row.get("probability") if row.get("useProbability", True) else None
-    return Entry(
+    return LoreEntry(
         uid=str(uid if row.get("uid") is None else row["uid"]),
         title=" ".join(
             str(row.get("comment") or row.get("name") or (keys[0] if keys else _("entry {uid}", uid))).split()
@@ -232,7 +232,7 @@ def _decorators(content: str) -> tuple[list[str], str]:
     return [line.strip() for line in lines[:count]], "\n".join(lines[count:])
 
 
-def _why_not(entry: Entry, decorators: Collection[str], content: str, depth: int) -> str | None:
+def _why_not(entry: LoreEntry, decorators: Collection[str], content: str, depth: int) -> str | None:
     constant = entry.constant or "@@activate" in decorators
     if not entry.enabled:
         return _("it is disabled")
@@ -251,7 +251,7 @@ def _why_not(entry: Entry, decorators: Collection[str], content: str, depth: int
 
 
 def _trigger(
-    entry: Entry, activated: bool, depth: int, defaults: Defaults, invalid: Collection[str], lost: list[str]
+    entry: LoreEntry, activated: bool, depth: int, defaults: Defaults, invalid: Collection[str], lost: list[str]
 ) -> str:
     """The keys, and the other conditions: a number of messages, a probability."""
     conditions = [f"context.messages.length >= {entry.delay}"] if entry.delay else []
@@ -264,7 +264,7 @@ def _trigger(
     return "\n  && ".join(conditions or ["true"])
 
 
-def _sought(entry: Entry, defaults: Defaults, depth: int, invalid: Collection[str], lost: list[str]) -> list[str]:
+def _sought(entry: LoreEntry, defaults: Defaults, depth: int, invalid: Collection[str], lost: list[str]) -> list[str]:
     primary = [_key(key, entry, defaults, invalid, lost) for key in entry.keys]
     secondary = [_key(key, entry, defaults, invalid, lost) for key in entry.secondary]
     if len(primary) == 1 and secondary and entry.logic == "AND_ALL":
@@ -277,7 +277,7 @@ def _sought(entry: Entry, defaults: Defaults, depth: int, invalid: Collection[st
     return [found, forms[entry.logic].format(second)]
 
 
-def _parsed(key: str, entry: Entry) -> tuple[str, str] | None:
+def _parsed(key: str, entry: LoreEntry) -> tuple[str, str] | None:
     """Body and flags of a key with the form of an expression."""
     found = _EXPRESSION.fullmatch(key)
     if found and not _OPEN_SLASH.search(found["body"]):
@@ -285,7 +285,7 @@ def _parsed(key: str, entry: Entry) -> tuple[str, str] | None:
     return (key.replace("/", r"\/"), "") if entry.all_regex else None
 
 
-def _key(key: str, entry: Entry, defaults: Defaults, invalid: Collection[str], lost: list[str]) -> str:
+def _key(key: str, entry: LoreEntry, defaults: Defaults, invalid: Collection[str], lost: list[str]) -> str:
     """A key as match_keys takes it: a string if that means the same, otherwise an expression."""
     given = _parsed(key, entry)
     if given is not None and key in invalid:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Streams:
+class CapturedIO:
     """What the command reads, and what it has written so far."""
 
     input: bytes = b""
@@ -15,5 +15,5 @@ class Streams:
     errors: bytes = b""
 
 
-STREAMS: ContextVar[Streams | None] = ContextVar("streams", default=None)
+CAPTURED_IO: ContextVar[CapturedIO | None] = ContextVar("streams", default=None)
 """Those of the command that runs in this context; None: the process's own."""

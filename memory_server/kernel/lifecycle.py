@@ -21,7 +21,7 @@ Kept = Literal["conversations", "knowledge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """What a change did to one memory or entry. `what`: such as `forgotten`. `text`: its beginning, or its score before
     and after."""
 
@@ -39,7 +39,7 @@ class PastChange:
     place: str
     at_ms: int
     by: str
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Undone:
     """A change was taken back by the change `id`, which did `steps`."""
 
     id: str
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Cleaned:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredPlace:
     """What a restore changed in a place of an engine, or would. `left_out`: what is too large to be stored, and why.
     `change_id` None: nothing was changed, or by several changes."""
 
@@ -137,7 +137,7 @@ class Lifecycle(Protocol):
 
     def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
-    ) -> AsyncIterator[Restored]:
+    ) -> AsyncIterator[RestoredPlace]:
         """Bring back what a backup holds of this engine, place by place, or with `dry_run` say what that would change.
         The backup is checked before anything changes."""
 

@@ -25,7 +25,7 @@ _LEAST_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class AutoRecalled:
     """What was found, and what it is called. `of_others`: it may have come with a repository."""
 
     hit: Hit
@@ -39,7 +39,7 @@ def question_of(text: str) -> str:
     return " ".join(word for word in sought if not (says_little(word) or set(word) <= FUNCTION_CHARACTERS))
 
 
-def meant(found: Sequence[Unasked]) -> list[Unasked]:
+def meant(found: Sequence[AutoRecalled]) -> list[AutoRecalled]:
     """Those that may come unasked, best first."""
     return sorted((each for each in found if _is_meant(each.hit)), key=lambda each: -each.hit.score)[:MOST]
 
@@ -50,7 +50,7 @@ def _is_meant(hit: Hit) -> bool:
     return named or len(set(body)) >= LEAST_WORDS or any(len(word) > 2 and not word.isascii() for word in body)
 
 
-def lines_of(found: Sequence[Unasked], max_chars: int) -> str:
+def lines_of(found: Sequence[AutoRecalled], max_chars: int) -> str:
     """A line for each with the reason why it came, at most `max_chars` characters together: the last ones go where a
     share would say nothing. What others may have written comes last, under a line that says so."""
     max_chars -= len(OTHERS) + 1 if any(each.of_others for each in found) else 0

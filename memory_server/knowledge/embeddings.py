@@ -15,7 +15,7 @@ from typing import Any
 
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.ports import Asked, Embeddings, EntryStore
+from memory_server.knowledge.ports import Embeddings, EntryStore, ModelResponse
 from sandbox.locale import _
 
 Wanted = tuple[Scope, str]
@@ -39,7 +39,7 @@ NO_EMBEDDINGS = _("searching by meaning needs llm.embeddings, and a server that 
 
 
 @dataclass(eq=False)
-class Meaning:
+class TextVectors:
     """The vectors in `store`. `embeddings` None: no model makes any."""
 
     store: EntryStore
@@ -52,7 +52,7 @@ class Meaning:
         self._making: asyncio.Task[None] | None = None
 
     async def vectors(
-        self, scope: Scope, texts: Sequence[str], seconds: float, spent: Callable[[Asked[Any]], None]
+        self, scope: Scope, texts: Sequence[str], seconds: float, spent: Callable[[ModelResponse[Any]], None]
     ) -> dict[str, bytes]:
         """The vectors of texts, without those that the model does not take; `spent` hears of each call.
 
@@ -164,7 +164,7 @@ class Meaning:
             await asyncio.gather(self._making, return_exceptions=True)
 
     async def _make(
-        self, wanted: Sequence[Wanted], seconds: float, spent: Callable[[Asked[Any]], None]
+        self, wanted: Sequence[Wanted], seconds: float, spent: Callable[[ModelResponse[Any]], None]
     ) -> tuple[dict[Wanted, bytes], list[Wanted]]:
         """The vectors of texts, which are kept, and the texts that the model does not take. Raises as `vectors`."""
         assert self.embeddings is not None

@@ -32,7 +32,7 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.knowledge.options import LayerSettings
 from memory_server.knowledge.policies import MOST_AT_ONCE, refuse_worker, to_archive, to_keep
-from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, Held
+from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, ScopeView
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
 from sandbox.locale import _
 
@@ -100,7 +100,7 @@ class Layer:
         made = usable(Entry(body, key=key, title=key, tags=given or ()))
         now_ms, used = self._now_ms(), await self._used()
 
-        def decide(held: Held) -> tuple[Sequence[Change], bool]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], bool]:
             there = held.keyed("", "", key)
             if there is None:
                 due = _least_used(held, self.options.max_entries - 1, used)
@@ -125,7 +125,7 @@ class Layer:
             raise InvalidInput("The query is empty; give words, or list all entries with {tool}.", self._tool("list"))
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         asked = Query(query, where, limit, self.options.least_share)
-        found = await self.folder.look(LAYER, lambda held: _with_parts(held.search(asked), held, asked))
+        found = await self.folder.read(LAYER, lambda held: _with_parts(held.search(asked), held, asked))
         if reinforce and not archive:
             await self._note([hit.entry.key or "" for hit in found.hits])
         return replace(found, hits=tuple(by_relevance(found.hits)))
@@ -149,7 +149,7 @@ class Layer:
         """The entry of a key, which is used now. Raises MemoryNotFound: no such key; the message names close keys,
         and the archive where it lies there."""
         key = _usable_key(key)
-        entry = await self.folder.look(LAYER, lambda held: self._found(held, key))
+        entry = await self.folder.read(LAYER, lambda held: self._found(held, key))
         await self._note([key])
         return entry
 
@@ -159,7 +159,7 @@ class Layer:
         """The entries, changed last first, or of the archive those archived last first; and how many there are."""
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         order: Literal["removed", "newest"] = "removed" if archive else "newest"
-        return await self.folder.look(
+        return await self.folder.read(
             LAYER, lambda held: (held.entries(where, order=order, limit=limit), held.count(where))
         )
 
@@ -169,7 +169,7 @@ class Layer:
         refuse_worker(caller, self.options.role, self.options.roles, _("deletes entries"))
         key = _usable_key(key)
 
-        def decide(held: Held) -> tuple[Sequence[Change], Entry]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], Entry]:
             there = self._found(held, key)
             return [Purge(there.id)], there
 
@@ -182,7 +182,7 @@ class Layer:
         key = _usable_key(key)
         now_ms, used = self._now_ms(), await self._used()
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             if held.keyed("", "", key) is not None:
                 raise InvalidInput("An entry `{key}` is there already; delete or rename it first.", shown(key))
             there = held.entries(Filter(archived=True), order="removed")
@@ -220,13 +220,13 @@ class Layer:
         noted, used, now_ms = await self.uses.uses(self._place), await self._used(), self.clock()
         new = [each.key or "" for each in entries if each.key not in used]
         if not dry_run:
-            await self.uses.use(self._seen, new, now_ms)
+            await self.uses.mark_used(self._seen, new, now_ms)
         used |= dict.fromkeys(new, now_ms)
         # After a leave, the time goes on from the last day on which something was used.
         newest = max((at for at, _ in noted.values()), default=now_ms)
         due_ms = min(now_ms, newest + DAY_MS) - round(self.options.ttl_days * DAY_MS)
 
-        def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             old = [each for each in held.entries(Filter(), order="oldest") if _last_used(each, used) <= due_ms]
             over: list[tuple[Entry, Reason]] = [(each, "expired") for each in old[:MOST_AT_ONCE]]
             over = over or _least_used(held, self.options.max_entries, used)
@@ -244,11 +244,11 @@ class Layer:
 
     async def _note(self, keys: Sequence[str]) -> None:
         try:
-            await self.uses.use(self._place, keys, self.clock())
+            await self.uses.mark_used(self._place, keys, self.clock())
         except StorageError as error:
             log.warning("the use of entries was not noted: %s", error)
 
-    def _found(self, held: Held, key: str) -> Entry:
+    def _found(self, held: ScopeView, key: str) -> Entry:
         if (found := held.keyed("", "", key)) is not None:
             return found
         if any(each.key == key for each in held.entries(Filter(archived=True))):
@@ -296,7 +296,7 @@ class Layers:
         refuse_worker(None, project.options.role, project.options.roles, _("moves entries"))
         entry = await project.get(key)
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             if held.keyed("", "", entry.key or "") is not None:
                 raise InvalidInput("A global entry `{key}` is in the way; delete or rename one of the two.", shown(key))
             return [replace(entry, id=0, ref="", version=0)], None
@@ -311,7 +311,7 @@ class Layers:
             await layer.folder.aclose()
 
 
-def _with_parts(found: Hits, held: Held, query: Query) -> Hits:
+def _with_parts(found: Hits, held: ScopeView, query: Query) -> Hits:
     """What was found by words, and where there is room, what holds the query as it is."""
     if not found.hits or len(found.hits) >= query.limit:
         return found
@@ -338,7 +338,7 @@ def _last_used(entry: Entry, used: Mapping[str, int]) -> int:
     return max(entry.updated_ms, used.get(entry.key or "", 0))
 
 
-def _least_used(held: Held, most: int, used: Mapping[str, int]) -> list[tuple[Entry, Reason]]:
+def _least_used(held: ScopeView, most: int, used: Mapping[str, int]) -> list[tuple[Entry, Reason]]:
     """The live entries above `most`, used longest ago first."""
     above = held.count(Filter()) - most
     if above <= 0:

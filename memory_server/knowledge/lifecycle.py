@@ -16,10 +16,10 @@ from memory_server.kernel.lifecycle import (
     Cleaned,
     Copied,
     Examine,
+    HistoryStep,
     Leaving,
     PastChange,
-    Restored,
-    Step,
+    RestoredPlace,
     Undone,
 )
 from memory_server.kernel.scopes import Scope
@@ -29,7 +29,7 @@ from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reas
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
-from memory_server.knowledge.ports import EntryStore, Held
+from memory_server.knowledge.ports import EntryStore, ScopeView
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class KnowledgeLifecycle:
             for scope, done in page:
                 if place in (None, name := place_of(scope)):
                     ids = done.entries or (None,)
-                    steps = (Step(_(done.op), None if entry is None else str(entry)) for entry in ids)
+                    steps = (HistoryStep(_(done.op), None if entry is None else str(entry)) for entry in ids)
                     found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
             if place is None or len(page) < limit:
                 break
@@ -95,12 +95,12 @@ class KnowledgeLifecycle:
             made = await self._replace(former, Operation("undo", by, detail={"change": change}), seq)
             return Undone(change_id(made), ())
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             return taking_back(held, seq, self._clock()), None
 
         done = await self._store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
         self._knowledge.notes.changed()
-        steps = (Step(_("knowledge"), each.ref, beginning(each.title or each.body)) for each in done.entries)
+        steps = (HistoryStep(_("knowledge"), each.ref, beginning(each.title or each.body)) for each in done.entries)
         return Undone(done.change_id or change, tuple(steps))
 
     async def _made(self, change: str) -> int:
@@ -141,7 +141,7 @@ class KnowledgeLifecycle:
     ) -> list[tuple[Entry, Reason]]:
         most = {Scope("refs", name): self._knowledge.ref_options.bounds(name).entries for name in NAMESPACES}.get(scope)
 
-        def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
             purged = to_purge(held, kept_from_ms)
             return [] if dry_run else [*to_archive(due, now_ms), *purged], due
@@ -190,7 +190,7 @@ class KnowledgeLifecycle:
 
     async def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
-    ) -> AsyncIterator[Restored]:
+    ) -> AsyncIterator[RestoredPlace]:
         """As `Lifecycle.restore`, from the copy of the store that is beside a backup."""
         copy = backups.knowledge_of(name)
         if only is None and await asyncio.to_thread(copy.exists):
@@ -199,7 +199,7 @@ class KnowledgeLifecycle:
 
     async def bring(
         self, copy: Path, mode: Mode = "merge", *, dry_run: bool = False, by: str = "restore"
-    ) -> AsyncIterator[Restored]:
+    ) -> AsyncIterator[RestoredPlace]:
         """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
         `overwrite` makes the store equal to the copy, as one change. Raises StorageError: the copy cannot be used;
         nothing was changed."""
@@ -207,10 +207,10 @@ class KnowledgeLifecycle:
         try:
             for scope in await other.scopes():
                 if overwrite:
-                    count, change = (await other.look(scope, lambda held: held.figures())).count, None
+                    count, change = (await other.read(scope, lambda held: held.figures())).count, None
                 else:
                     count, change = await self._merge(other, scope, dry_run=dry_run, by=by)
-                yield Restored(self.keeps, place_of(scope), MergeCounts(added=count), (), change)
+                yield RestoredPlace(self.keeps, place_of(scope), MergeCounts(added=count), (), change)
         finally:
             await other.aclose()
         if overwrite and not dry_run:
@@ -222,7 +222,7 @@ class KnowledgeLifecycle:
         operation `kept_since` stays as it became."""
         former = await self._store.replace_by(copy)
         detail = {**operation.detail} | ({} if former is None else {_REPLACED: str(former)})
-        made = await self._store.note(NOTES, replace(operation, detail=detail))
+        made = await self._store.log_operation(NOTES, replace(operation, detail=detail))
         if former is not None and kept_since is not None:
             await self._keep(former, kept_since, operation.by)
         self._knowledge.notes.changed()
@@ -232,9 +232,11 @@ class KnowledgeLifecycle:
         other = self._store.copy_at(former)
         try:
             for scope in await other.scopes():
-                later, gone = await other.look(scope, lambda held: held.changed_since(since))
+                later, gone = await other.read(scope, lambda held: held.changed_since(since))
 
-                def decide(held: Held, later: list[Entry] = later, gone: list[str] = gone) -> tuple[list[Entry], None]:
+                def decide(
+                    held: ScopeView, later: list[Entry] = later, gone: list[str] = gone
+                ) -> tuple[list[Entry], None]:
                     return as_later(held, later, gone, self._clock()), None
 
                 await self._store.commit(scope, decide, Operation("keep", by))
@@ -242,9 +244,9 @@ class KnowledgeLifecycle:
             await other.aclose()
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
-        theirs = await other.look(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
+        theirs = await other.read(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
 
-        def decide(held: Held) -> tuple[Sequence[Change], int]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
             coming = [entry for each in theirs if (entry := _newer(held, each)) is not None]
             return [] if dry_run else coming, len(coming)
 
@@ -257,7 +259,7 @@ def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:
     return Cleaned(place, tuple(left))
 
 
-def _newer(held: Held, theirs: Entry) -> Entry | None:
+def _newer(held: ScopeView, theirs: Entry) -> Entry | None:
     """Their entry as it would be stored here; None where ours is as new. One that was deleted here comes back, unless
     another has its key now."""
     ours = held.get(ref=theirs.ref)

@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt, Le, Len
 
 from memory_server.kernel.options import Checked
 from memory_server.knowledge.ranking import LEAST_SHARE
-from memory_server.knowledge.sessions.ids import FIELDS, Named, checked_id
+from memory_server.knowledge.sessions.ids import FIELDS, Identity, checked_id
 from sandbox.locale import _
 
 Role = Literal["owner", "admin", "worker"]
@@ -159,6 +159,6 @@ class SessionSettings:
     """The least cosine of a memory that is found by meaning."""
 
     @property
-    def ids(self) -> Named:
+    def ids(self) -> Identity:
         """The ids that are set here."""
-        return Named(self.user_id, self.agent_id, self.run_id)
+        return Identity(self.user_id, self.agent_id, self.run_id)

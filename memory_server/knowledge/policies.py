@@ -15,7 +15,7 @@ from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
-from memory_server.knowledge.ports import Held
+from memory_server.knowledge.ports import ScopeView
 from sandbox.locale import _, counted
 
 MOST_AT_ONCE = 500
@@ -57,13 +57,13 @@ def refuse_worker(caller: str | None, server: Role, patterns: Mapping[str, Role]
         raise InvalidInput("{name} is a worker; an owner or admin {what}.", name, what)
 
 
-def expired(held: Held, now_ms: int) -> list[tuple[Entry, Reason]]:
+def expired(held: ScopeView, now_ms: int) -> list[tuple[Entry, Reason]]:
     """Live entries whose time is over, oldest first. Searches hide them already."""
     found = held.entries(Filter(expired_by_ms=now_ms), order="oldest", limit=MOST_AT_ONCE)
     return [(entry, "expired") for entry in found]
 
 
-def over_limit(held: Held, most: int, coming: int = 0, now_ms: int | None = None) -> list[tuple[Entry, Reason]]:
+def over_limit(held: ScopeView, most: int, coming: int = 0, now_ms: int | None = None) -> list[tuple[Entry, Reason]]:
     """The oldest live entries above `most`, when `coming` more are stored. `now_ms`: those that are over do not
     count."""
     where = Filter(unexpired_at_ms=now_ms)
@@ -77,12 +77,12 @@ def to_archive(due: list[tuple[Entry, Reason]], now_ms: int) -> tuple[Entry, ...
     return tuple(archived(entry, reason, now_ms) for entry, reason in due)
 
 
-def to_purge(held: Held, archived_by_ms: int) -> tuple[Purge, ...]:
+def to_purge(held: ScopeView, archived_by_ms: int) -> tuple[Purge, ...]:
     """The changes that remove for good what was archived until `archived_by_ms`."""
     return tuple(map(Purge, held.ids(Filter(archived=True, archived_by_ms=archived_by_ms))[:MOST_AT_ONCE]))
 
 
-def as_later(held: Held, later: Sequence[Entry], gone: Sequence[str], now_ms: int) -> list[Entry]:
+def as_later(held: ScopeView, later: Sequence[Entry], gone: Sequence[str], now_ms: int) -> list[Entry]:
     """The changes that bring what was changed later over to an earlier state, which `held` has: the entries as they
     became, by ref or key, and into the archive those that were removed for good."""
     made, own = [], {*gone, *(each.ref for each in later)}
@@ -100,7 +100,7 @@ def as_later(held: Held, later: Sequence[Entry], gone: Sequence[str], now_ms: in
     return [*removed, *made]
 
 
-def taking_back(held: Held, seq: int, now_ms: int) -> tuple[Entry, ...]:
+def taking_back(held: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
     """The changes that take the operation `seq` back. What is already gone, or already back, stays as it is.
 
     Raises:

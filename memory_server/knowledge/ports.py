@@ -30,7 +30,7 @@ from memory_server.knowledge.entry import (
 T = TypeVar("T")
 
 
-class Held(Protocol):
+class ScopeView(Protocol):
     """The entries of a scope, at one moment: what a decision and a reader may look at. Valid during the call only."""
 
     def get(self, *, id: int | None = None, ref: str | None = None) -> Entry | None:
@@ -134,7 +134,7 @@ class ModelLedger(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[T]):
+class ModelResponse(Generic[T]):
     """An answer of a model, and what it cost."""
 
     value: T
@@ -155,7 +155,7 @@ class Models(Protocol):
         schema: Mapping[str, Any],
         read: Callable[[dict[str, Any]], T],
         seconds: float = inf,
-    ) -> Asked[T]:
+    ) -> ModelResponse[T]:
         """An answer of this schema within these seconds, as `read` makes it, which raises ValueError for one that
         cannot be used. Raises ModelsFailed: no model answered so."""
         ...
@@ -166,13 +166,13 @@ class Embeddings(Protocol):
 
     @property
     def model(self) -> str: ...
-    async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
+    async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
         """The vector of each text: length 1, as 32-bit floats. Raises ModelsFailed: they did not come in time;
         TextRefused: the model takes no such text."""
         ...
 
 
-Decide = Callable[[Held], tuple[Sequence[Change], T]]
+Decide = Callable[[ScopeView], tuple[Sequence[Change], T]]
 """A pure decision; it may be called again."""
 
 
@@ -189,7 +189,7 @@ class Entries(Protocol):
         """
         ...
 
-    async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
+    async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
         """What `read` finds, which runs in another thread. It changes nothing and waits for no writer."""
         ...
 
@@ -224,11 +224,11 @@ class EntryFolder(Entries, Protocol):
 class EntryStore(Entries, ModelLedger, Protocol):
     """Entries with their history, as a database keeps them."""
 
-    async def touch(self, ids: Sequence[int], at_ms: int) -> None:
+    async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
 
-    async def note(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
+    async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
         """Note an operation that changed no entry, such as a search or a refusal; its number, 0 where nothing may be
         written. `passing`: it waits for other writers for a second at most."""
         ...
@@ -258,7 +258,7 @@ class EntryStore(Entries, ModelLedger, Protocol):
         """Of entries that are kept elsewhere: when each key of `place` was used last, and how often."""
         ...
 
-    async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None: ...
+    async def mark_used(self, place: str, keys: Sequence[str], at_ms: int) -> None: ...
     async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
         """The vectors that are known of these texts in this scope, by the model of the settings."""
         ...

@@ -17,9 +17,9 @@ from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Archive, Change, Entry, Filter, Hit, Hits, Operation, Query, Share, usable
 from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
-from memory_server.knowledge.ports import Committed, EntryStore, Held
+from memory_server.knowledge.ports import Committed, EntryStore, ScopeView
 from memory_server.knowledge.ranking import reference_parts, why_of
-from nlp.index_terms import Sought, sought_in
+from nlp.index_terms import IndexTerm, sought_in
 from sandbox.locale import _, joined
 
 ID_CHARS, LEAST_ID_CHARS = 16, 6
@@ -83,7 +83,7 @@ class Refs:
         title = summary_of(body, self.options.summary_chars)
         entry = replace(usable(given, most_chars=bounds.content_chars), title=title)
 
-        def decide(held: Held) -> tuple[Sequence[Change], int]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
             above = to_archive(over_limit(held, bounds.entries, coming=1), now_ms)
             return [entry, *above], len(kept) - len(body)
 
@@ -111,7 +111,7 @@ class Refs:
         scored = [
             (min(1.0, sum(parts.values())), share, name, parts)
             for name in namespaces
-            for share in await self.store.look(_scope(name), lambda held: _shares(held, asked, sought))
+            for share in await self.store.read(_scope(name), lambda held: _shares(held, asked, sought))
             for parts in (reference_parts(share, max(1, len(sought)), now_ms),)
         ]
         best = sorted(
@@ -120,7 +120,7 @@ class Refs:
         )
         found = []
         for score, share, name, parts in best[: self.options.top_k if limit is None else limit]:
-            there: Entry | None = await self.store.look(_scope(name), methodcaller("get", id=share.id))
+            there: Entry | None = await self.store.read(_scope(name), methodcaller("get", id=share.id))
             if there is not None:  # another process may have removed it just now
                 hit = Hit(there, score, _matched(share, sought), _scope(name), score)
                 added = (_(what) + f" {part:.3f}" for what, part in parts.items() if part)
@@ -144,7 +144,7 @@ class Refs:
     async def count(self, namespace: Namespace) -> int:
         """How many refs a search can find."""
         where = Filter(unexpired_at_ms=self.clock())
-        return await self.store.look(_scope(namespace), lambda held: held.count(where))
+        return await self.store.read(_scope(namespace), lambda held: held.count(where))
 
     async def delete(self, ref: str, *, by: str = "api") -> tuple[Entry, str | None]:
         """Put a ref into the archive; it, and the id of the change. Raises as `get`."""
@@ -159,7 +159,7 @@ class Refs:
     async def clean_up(self, namespace: Namespace, *, by: str = "cleanup") -> tuple[int, str | None]:
         """Put into the archive what is over or too much; how many, and the id of the change."""
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             now_ms = self.clock()
             due = expired(held, now_ms) or over_limit(held, self.options.bounds(namespace).entries)
             return to_archive(due, now_ms), None
@@ -168,11 +168,11 @@ class Refs:
         return len(done.entries), done.change_id
 
     async def _archive(
-        self, namespace: Namespace, chosen: Callable[[Held], list[int]], operation: str, by: str
+        self, namespace: Namespace, chosen: Callable[[ScopeView], list[int]], operation: str, by: str
     ) -> tuple[int, str | None]:
         """Without reading the texts, which may be many and long."""
 
-        def decide(held: Held) -> tuple[Sequence[Change], int]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
             changes = [Archive(each, "deleted", self.clock()) for each in chosen(held)]
             return changes, len(changes)
 
@@ -185,7 +185,7 @@ class Refs:
             return []
         where = Filter(ref_prefix=text, unexpired_at_ms=self.clock())
         found = [
-            (name, await self.store.look(_scope(name), lambda held: held.entries(where, limit=2)))
+            (name, await self.store.read(_scope(name), lambda held: held.entries(where, limit=2)))
             for name in namespaces
         ]
         return [(name, entry) for name, entries in found for entry in entries]
@@ -201,7 +201,7 @@ def summary_of(text: str, most_chars: int) -> str:
     return (cut[: ends[-1]] if ends else cut).rstrip()
 
 
-def _shares(held: Held, query: Query, sought: Sequence[Sought]) -> list[Share]:
+def _shares(held: ScopeView, query: Query, sought: Sequence[IndexTerm]) -> list[Share]:
     if sought:
         return held.shares(query)
     # Only punctuation, such as `->`: the text as it is written is the one term.
@@ -209,7 +209,7 @@ def _shares(held: Held, query: Query, sought: Sequence[Sought]) -> list[Share]:
     return [Share(each.id, each.created_ms, each.importance, query.text in each.title, 0, 1) for each in found]
 
 
-def _matched(share: Share, sought: Sequence[Sought]) -> dict[str, tuple[str, ...]]:
+def _matched(share: Share, sought: Sequence[IndexTerm]) -> dict[str, tuple[str, ...]]:
     held = {"title": share.title, "tags": share.tags, "body": share.body}
     words = {name: tuple(each.word for n, each in enumerate(sought) if bits >> n & 1) for name, bits in held.items()}
     return {name: found for name, found in words.items() if found}

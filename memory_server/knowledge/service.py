@@ -13,12 +13,12 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.scopes import Scope, Space
-from memory_server.knowledge.auto_recall import Unasked, lines_of, meant, question_of
+from memory_server.knowledge.auto_recall import AutoRecalled, lines_of, meant, question_of
 from memory_server.knowledge.entry import Entry, Figures, Filter
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes.notes import Notes
 from memory_server.knowledge.policies import Options
-from memory_server.knowledge.ports import Embeddings, Entries, EntryStore, Held, Models
+from memory_server.knowledge.ports import Embeddings, Entries, EntryStore, Models, ScopeView
 from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.sessions.models import SessionOptions
 from memory_server.knowledge.sessions.sessions import Sessions
@@ -80,13 +80,13 @@ class Knowledge:
         if not (question := question_of(without_surrogates(text))):
             return ""
         notes = (await self.notes.recall(question, reinforce=False)).hits if "notes" in toolsets else ()
-        found = [Unasked(each, f"note “{one_line(each.entry.title)}”") for each in notes]
+        found = [AutoRecalled(each, f"note “{one_line(each.entry.title)}”") for each in notes]
         try:
             async with asyncio.timeout(LAYERS_SECONDS):
                 for layer in self.layers.known if "layers" in toolsets else ():
                     theirs = layer.folder.project is not None
                     hits = await layer.unasked(question)
-                    found += [Unasked(each, one_line(layer.file_of(each.entry)), theirs) for each in hits]
+                    found += [AutoRecalled(each, one_line(layer.file_of(each.entry)), theirs) for each in hits]
         except (TimeoutError, StorageError) as error:
             # A repository must not keep away what is this user's own.
             log.warning("entries of layers could not be recalled: %s", error or f"it took {LAYERS_SECONDS:g} s")
@@ -106,18 +106,18 @@ class Knowledge:
         """
         number = int(name) if name.isascii() and name.isdecimal() and len(name) < 16 else 0
 
-        def read(held: Held) -> list[Entry]:
+        def read(held: ScopeView) -> list[Entry]:
             exact = held.get(id=number)
             return held.entries(Filter(archived=None, ref_prefix=name), limit=2) if exact is None else [exact]
 
-        def keyed(held: Held) -> list[Entry]:
+        def keyed(held: ScopeView) -> list[Entry]:
             there = held.keyed("", "", name)
             gone = (each for each in held.entries(Filter(archived=True), order="removed") if each.key == name)
             return [there] if there is not None else list(gone)[:1]
 
         matching: list[tuple[Scope, Entry]] = []
         for scope, store in await self.places():
-            entries = await store.look(scope, keyed if scope.space == "layers" else read)
+            entries = await store.read(scope, keyed if scope.space == "layers" else read)
             matching += [(scope, entry) for entry in entries]
             if number and store is self.store and [each.id for each in entries] == [number]:
                 return scope, entries[0]
@@ -132,7 +132,7 @@ class Knowledge:
     async def overview(self) -> dict[str, Figures]:
         """Counts by scope, such as `notes` or `refs/short-term`; without scopes that have no entry."""
         scopes = await self.store.scopes()
-        found = [await self.store.look(each, lambda held: held.figures()) for each in scopes]
+        found = [await self.store.read(each, lambda held: held.figures()) for each in scopes]
         names = ["/".join(filter(None, (each.space, each.owner))) for each in scopes]
         return {name: each for name, each in zip(names, found, strict=True) if each.count or each.archived}
 

@@ -18,8 +18,16 @@ from urllib.parse import urlsplit
 
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.text import shown
-from memory_server.knowledge.ports import Asked, ModelCall, ModelLedger
-from memory_server.llm.wire import Provider, Replied, Sent, embedding_reply, embedding_request, reply, request
+from memory_server.knowledge.ports import ModelCall, ModelLedger, ModelResponse
+from memory_server.llm.wire import (
+    HttpRequest,
+    ParsedReply,
+    Provider,
+    embedding_reply,
+    embedding_request,
+    reply,
+    request,
+)
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -36,7 +44,7 @@ OF_THE_TEXT = (400, 413, 422)
 DAY_MS = 86_400_000
 
 
-class Refused(Exception):
+class ProviderError(Exception):
     """An answer that is an error. `rest`: seconds for which the provider asks to be left alone."""
 
     def __init__(self, said: str, status: int = 0, rest: float = 0.0) -> None:
@@ -45,7 +53,7 @@ class Refused(Exception):
 
 
 @dataclass(eq=False)
-class Line:
+class ProviderClient:
     """One provider, which is passed over for a while after failures. Each call has its row in the `ledger`; the tokens
     of all processes in 24 hours are at most `tokens_per_day` (0: no bound). `environment` holds the keys."""
 
@@ -61,32 +69,34 @@ class Line:
         self,
         purpose: str,
         seconds: float,
-        forms: Sequence[Callable[[str], Sent]],
-        read: Callable[[Sent, bytes], Replied[S]],
+        forms: Sequence[Callable[[str], HttpRequest]],
+        read: Callable[[HttpRequest, bytes], ParsedReply[S]],
         use: Callable[[S], T],
         most_bytes: int = MOST_BYTES,
-    ) -> Asked[T]:
+    ) -> ModelResponse[T]:
         """What the provider answers within `seconds`: `read` gives it with its tokens, and `use` makes of it what is
         wanted; both raise ValueError for an answer that cannot be used. `forms` make the request with the key; where
         one gets status 400, the next is tried.
 
         Raises:
-            Refused: it did not answer so, rests, or the tokens are used up.
+            ProviderError: it did not answer so, rests, or the tokens are used up.
         """
         name = self.provider.name
         if self.rests_until > time.monotonic():
-            raise Refused(_("{name} is passed over after failures", name))
+            raise ProviderError(_("{name} is passed over after failures", name))
         now_ms, most = self.clock(), self.tokens_per_day
         if most and await self.ledger.tokens(now_ms - DAY_MS, now_ms) >= most:
-            raise Refused(_("the {tokens_per_day:,} tokens of llm.tokens_per_day are used up", self.tokens_per_day))
+            raise ProviderError(
+                _("the {tokens_per_day:,} tokens of llm.tokens_per_day are used up", self.tokens_per_day)
+            )
         try:
             asked = await self._try(purpose, seconds, forms, read, use, most_bytes)
-        except Refused as refusal:
+        except ProviderError as refusal:
             if refusal.status not in OF_THE_TEXT:
                 self.failures += 1
                 tired = REST_SECONDS if self.failures >= FAILURES else 0.0
                 self.rests_until = max(self.rests_until, time.monotonic() + max(tired, refusal.rest))
-            raise Refused(_("{about}: {what}", name, refusal), refusal.status) from refusal
+            raise ProviderError(_("{about}: {what}", name, refusal), refusal.status) from refusal
         self.failures = 0
         return asked
 
@@ -94,15 +104,15 @@ class Line:
         self,
         purpose: str,
         seconds: float,
-        forms: Sequence[Callable[[str], Sent]],
-        read: Callable[[Sent, bytes], Replied[S]],
+        forms: Sequence[Callable[[str], HttpRequest]],
+        read: Callable[[HttpRequest, bytes], ParsedReply[S]],
         use: Callable[[S], T],
         most_bytes: int,
-    ) -> Asked[T]:
+    ) -> ModelResponse[T]:
         provider = self.provider
         key = self.environment.get(provider.key_env, "") if provider.key_env else ""
         if provider.key_env and not key:
-            raise Refused(_("the variable {key_env} is not set", provider.key_env))
+            raise ProviderError(_("the variable {key_env} is not set", provider.key_env))
         began, tokens, outcome = time.perf_counter(), (0, 0), "cancelled"
         try:
             async with asyncio.timeout(seconds):
@@ -111,26 +121,26 @@ class Line:
                     try:
                         content = await _post(sent, most_bytes)
                         break
-                    except Refused as refusal:
+                    except ProviderError as refusal:
                         if refusal.status != 400 or number == len(forms) - 1:
                             raise
             said = read(sent, content)
             tokens = said.input_tokens, said.output_tokens
             value, outcome = use(said.value), "answered"
-        except Refused as refusal:
+        except ProviderError as refusal:
             outcome = shown(str(refusal), 60)
             raise
         except TimeoutError as error:
             outcome = "timeout"
-            raise Refused(_("it took more than {seconds:g} seconds", seconds)) from error
+            raise ProviderError(_("it took more than {seconds:g} seconds", seconds)) from error
         except ValueError as error:
             outcome = _("unusable answer")
-            raise Refused(shown(str(error), 100)) from error
+            raise ProviderError(shown(str(error), 100)) from error
         finally:
             took_ms = (time.perf_counter() - began) * 1000
             await self._note(ModelCall(self.clock(), provider.kind, provider.model, purpose, *tokens, took_ms, outcome))
         cost = (tokens[0] * provider.input_price + tokens[1] * provider.output_price) / 1_000_000
-        return Asked(value, provider.name, *tokens, cost)
+        return ModelResponse(value, provider.name, *tokens, cost)
 
     async def _note(self, call: ModelCall) -> None:
         try:  # in a task of its own: it is counted also where the caller gives up
@@ -140,10 +150,10 @@ class Line:
 
 
 @dataclass(eq=False)
-class Chain:
+class FallbackChain:
     """`ports.Models` over HTTP. `seconds` are for one provider, `total_seconds` for all."""
 
-    lines: Sequence[Line]
+    lines: Sequence[ProviderClient]
     seconds: float = 8.0
     total_seconds: float = 20.0
 
@@ -155,7 +165,7 @@ class Chain:
         schema: Mapping[str, Any],
         read: Callable[[dict[str, Any]], T],
         seconds: float = inf,
-    ) -> Asked[T]:
+    ) -> ModelResponse[T]:
         reasons: list[str] = []
         try:
             async with asyncio.timeout(min(seconds, self.total_seconds)):
@@ -165,7 +175,7 @@ class Chain:
                     forms = form, partial(form, structured=False)
                     try:
                         return await line.call(purpose, self.seconds, forms, partial(reply, given), read)
-                    except Refused as refusal:
+                    except ProviderError as refusal:
                         reasons.append(str(refusal))
         except TimeoutError:
             reasons.append(
@@ -178,22 +188,22 @@ class Chain:
 class Embedder:
     """`ports.Embeddings` over HTTP."""
 
-    line: Line
+    line: ProviderClient
 
     @property
     def model(self) -> str:
         return self.line.provider.model
 
-    async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
+    async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
         form = partial(embedding_request, self.line.provider, texts=texts)
         try:
             return await self.line.call("embed", seconds, [form], embedding_reply, list, MOST_VECTOR_BYTES)
-        except Refused as refusal:
+        except ProviderError as refusal:
             raise (TextRefused if refusal.status in OF_THE_TEXT else ModelsFailed)(str(refusal)) from refusal
 
 
-async def _post(sent: Sent, most_bytes: int) -> bytes:
-    """The body of an answer with status 200. Raises Refused: another status, too long, or no connection."""
+async def _post(sent: HttpRequest, most_bytes: int) -> bytes:
+    """The body of an answer with status 200. Raises ProviderError: another status, too long, or no connection."""
     if sys.modules.get("ssl", sys) is None:
         del sys.modules["ssl"]  # a hook leaves it out to be quick, but it is needed here
     import httpx2
@@ -213,16 +223,16 @@ async def _post(sent: Sent, most_bytes: int) -> bytes:
         ):
             if answer.status_code != 200:
                 rest = _seconds(answer.headers.get("retry-after", "")) if answer.status_code in (429, 503) else 0.0
-                raise Refused(_("status {returncode}", answer.status_code), answer.status_code, rest)
+                raise ProviderError(_("status {returncode}", answer.status_code), answer.status_code, rest)
             content = bytearray()
             async for part in answer.aiter_bytes():
                 content += part
                 if len(content) > most_bytes:
-                    raise Refused(_("its answer is longer than {bytes:,} bytes", most_bytes))
+                    raise ProviderError(_("its answer is longer than {bytes:,} bytes", most_bytes))
             return bytes(content)
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         # Without the text of the error, which may hold a header, and so a key.
-        raise Refused(_("it cannot be reached ({name})", type(error).__name__)) from None
+        raise ProviderError(_("it cannot be reached ({name})", type(error).__name__)) from None
 
 
 @cache

@@ -40,7 +40,7 @@ class Provider:
         return f"{self.kind}/{self.model}"
 
 
-class Sent(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request: POST."""
 
     url: str
@@ -48,7 +48,7 @@ class Sent(NamedTuple):
     body: dict[str, Any]
 
 
-class Replied(NamedTuple, Generic[T]):
+class ParsedReply(NamedTuple, Generic[T]):
     """What an answer holds, and the tokens that it took."""
 
     value: T
@@ -58,7 +58,7 @@ class Replied(NamedTuple, Generic[T]):
 
 def request(
     provider: Provider, key: str, system: str, data: str, schema: Mapping[str, Any], *, structured: bool = True
-) -> Sent:
+) -> HttpRequest:
     """Ask for an object of this schema. `structured` False: in words only, for a server that refuses the other form."""
     base = (provider.base_url or BASES[provider.kind]).rstrip("/")
     if provider.kind == "anthropic":
@@ -66,14 +66,14 @@ def request(
         tool = {"name": "answer", "description": "The answer.", "input_schema": dict(schema)}
         forced = {"tools": [tool], "tool_choice": {"type": "tool", "name": "answer"}} if structured else {}
         said = {"system": system, "messages": [{"role": "user", "content": data}], "max_tokens": ANTHROPIC_TOKENS}
-        return Sent(f"{base}/messages", headers, {"model": provider.model} | said | forced)
+        return HttpRequest(f"{base}/messages", headers, {"model": provider.model} | said | forced)
     form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
     messages = [{"role": "system", "content": system}, {"role": "user", "content": data}]
     body = {"model": provider.model, "messages": messages} | ({"response_format": form} if structured else {})
-    return Sent(f"{base}/chat/completions", {"authorization": f"Bearer {key}"} if key else {}, body)
+    return HttpRequest(f"{base}/chat/completions", {"authorization": f"Bearer {key}"} if key else {}, body)
 
 
-def reply(provider: Provider, sent: Sent, content: bytes) -> Replied[dict[str, Any]]:
+def reply(provider: Provider, sent: HttpRequest, content: bytes) -> ParsedReply[dict[str, Any]]:
     """What is in an answer.
 
     Raises:
@@ -100,10 +100,10 @@ def reply(provider: Provider, sent: Sent, content: bytes) -> Replied[dict[str, A
     asked = json.dumps(sent.body, ensure_ascii=False).encode()
     guessed = len(asked) // BYTES_PER_TOKEN, len(content) // BYTES_PER_TOKEN
     counts = [given if type(given) is int and given >= 0 else guess for given, guess in zip(used, guessed, strict=True)]
-    return Replied(value, *counts)
+    return ParsedReply(value, *counts)
 
 
-def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> Sent:
+def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> HttpRequest:
     """Ask for the vectors of these texts."""
     base = (provider.base_url or BASES["openai"]).rstrip("/")
     body = {
@@ -111,10 +111,10 @@ def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> Sen
         "input": [text.encode()[:MOST_EMBEDDED_BYTES].decode(errors="ignore") for text in texts],
         "encoding_format": "float",
     }
-    return Sent(f"{base}/embeddings", {"authorization": f"Bearer {key}"} if key else {}, body)
+    return HttpRequest(f"{base}/embeddings", {"authorization": f"Bearer {key}"} if key else {}, body)
 
 
-def embedding_reply(sent: Sent, content: bytes) -> Replied[list[bytes]]:
+def embedding_reply(sent: HttpRequest, content: bytes) -> ParsedReply[list[bytes]]:
     """The vectors in an answer, in the order of the texts, as `unit` has them, and the tokens that they took.
 
     Raises:
@@ -130,7 +130,7 @@ def embedding_reply(sent: Sent, content: bytes) -> Replied[list[bytes]]:
     if len(set(map(len, vectors))) != 1:
         raise ValueError(_("its answer holds vectors of several lengths"))
     guess = sum(len(text.encode()) for text in sent.body["input"]) // BYTES_PER_TOKEN
-    return Replied(vectors, used if type(used) is int and used >= 0 else guess, 0)
+    return ParsedReply(vectors, used if type(used) is int and used >= 0 else guess, 0)
 
 
 def unit(values: Sequence[float]) -> bytes:

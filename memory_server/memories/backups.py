@@ -15,7 +15,7 @@ from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name
 from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.lifecycle import Lifecycle, Restored
+from memory_server.kernel.lifecycle import Lifecycle, RestoredPlace
 from sandbox.locale import _
 
 
@@ -30,10 +30,10 @@ class BackupMade:
 
 
 class Backups:
-    """Makes backups of what `engines` keep, and keeps them on `shelf`. `clock` gives milliseconds since 1970."""
+    """Makes backups of what `engines` keep, and keeps them on `store`. `clock` gives milliseconds since 1970."""
 
-    def __init__(self, engines: Sequence[Lifecycle], clock: Callable[[], int], shelf: BackupStore) -> None:
-        self._engines, self._clock, self._shelf = engines, clock, shelf
+    def __init__(self, engines: Sequence[Lifecycle], clock: Callable[[], int], store: BackupStore) -> None:
+        self._engines, self._clock, self._store = engines, clock, store
 
     async def make(
         self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
@@ -48,7 +48,7 @@ class Backups:
         if wanted not in places if wanted is not None else not places:
             where = "" if only is None else _(" in the conversation {only}", only)
             raise InvalidInput("There is nothing to back up: nothing is stored{where} yet.", where)
-        writer = await asyncio.to_thread(partial(self._shelf.begin, chosen, now_ms, numbered=name is None))
+        writer = await asyncio.to_thread(partial(self._store.begin, chosen, now_ms, numbered=name is None))
         try:
             copied = [await engine.copy_to(writer, wanted, advance) for engine in engines]
             left_out = tuple(reason for each in copied for reason in each.left_out)
@@ -66,19 +66,19 @@ class Backups:
         only: str | None = None,
         by: str = "restore",
         advance: Callable[[], None] = lambda: None,
-    ) -> list[Restored]:
+    ) -> list[RestoredPlace]:
         """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each conversation;
         with `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
         before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
         `only`; LockTimeout: another process holds the backups; StorageError: one could not be written; the message says
         how many were restored before it."""
-        done: list[Restored] = []
-        release = None if dry_run else await asyncio.to_thread(self._shelf.hold)
+        done: list[RestoredPlace] = []
+        release = None if dry_run else await asyncio.to_thread(self._store.hold)
         try:
             for engine in self._engines[1:]:  # the first one checks its part before it changes anything
-                await engine.check_backup(self._shelf, name, only)
+                await engine.check_backup(self._store, name, only)
             for engine in self._engines:
-                async for restored in engine.restore(self._shelf, name, mode, dry_run=dry_run, only=only, by=by):
+                async for restored in engine.restore(self._store, name, mode, dry_run=dry_run, only=only, by=by):
                     done.append(restored)
                     if restored.keeps == "conversations":
                         advance()
@@ -89,11 +89,11 @@ class Backups:
 
     async def listed(self) -> list[Backup]:
         """All backups, newest first."""
-        return await asyncio.to_thread(self._shelf.listed)
+        return await asyncio.to_thread(self._store.listed)
 
     async def delete(self, name: str) -> None:
         """Delete the backup called `name`. Raises BackupNotFound."""
-        await asyncio.to_thread(self._shelf.delete, name)
+        await asyncio.to_thread(self._store.delete, name)
 
 
 async def _places(engine: Lifecycle) -> list[str]:

@@ -16,7 +16,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
-from memory_server.knowledge.sessions.ids import STDIO, Wire
+from memory_server.knowledge.sessions.ids import STDIO, RequestInfo
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore
@@ -112,4 +112,4 @@ class Call:
 
     memories: Memories
     conversations: Conversations
-    wire: Wire = STDIO
+    wire: RequestInfo = STDIO

@@ -42,7 +42,7 @@ _STEPS_TO_START = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Recollection:
+class TurnRecall:
     """Both searches. `trouble` says why triggers could not run, which conversations could not be read, or how many
     triggers had no time."""
 
@@ -51,7 +51,7 @@ class Recollection:
     trouble: str | None
 
 
-async def recollect(
+async def recall_for_turn(
     conversation: Conversation,
     messages: Sequence[Message],
     *,
@@ -59,7 +59,7 @@ async def recollect(
     session: Session | None = None,
     reinforce: bool = True,
     by: str = "api",
-) -> Recollection:
+) -> TurnRecall:
     """What the messages bring to mind in `session`, of both kinds of memory. It is reinforced, unless the caller
     does not want it. Raises InvalidInput: there is no message."""
 
@@ -71,10 +71,10 @@ async def recollect(
 
     triggers = asyncio.create_task(fired())
     try:
-        shelved, _ = await conversation.long_term.shelved()
+        with_shared, _ = await conversation.long_term.with_shared()
         # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
-        for _ in range(_STEPS_TO_START if shelved else 0):
+        for _ in range(_STEPS_TO_START if with_shared else 0):
             await asyncio.sleep(0)
         # Participants are texts, or objects with the field `name`.
         named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
@@ -90,11 +90,11 @@ async def recollect(
     elif trouble is None and late:
         count = counted(late, "trigger")
         trouble = _("{number} did not run, because the time was over; search_long_term_memories names those.", count)
-    return Recollection(found, activation, trouble)
+    return TurnRecall(found, activation, trouble)
 
 
 def recalled_block(
-    memories: Memories, recollection: Recollection, *, max_chars: int = MAX_CHARS, given: set[str] | None = None
+    memories: Memories, recollection: TurnRecall, *, max_chars: int = MAX_CHARS, given: set[str] | None = None
 ) -> str:
     """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came. `given`
     are the keys of lines that the reader was given before and still sees; those of new lines are added."""

@@ -19,7 +19,7 @@ from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
-from memory_server.memories.turns import recalled_block, recollect
+from memory_server.memories.turns import recall_for_turn, recalled_block
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
 
@@ -94,7 +94,7 @@ async def write(call: Call, name: str, given: Mapping[str, str]) -> str:
 
 
 async def _recall(request: PromptRequest, given: Mapping[str, str]) -> str:
-    recollection = await recollect(request.conversation, [Message("user", given["current_topic"])], by="prompt")
+    recollection = await recall_for_turn(request.conversation, [Message("user", given["current_topic"])], by="prompt")
     block = recalled_block(request.call.memories, recollection, max_chars=_RECALLED_CHARS)
     return request.say("recall-context" if block else "recall-nothing", block=block, **given)
 

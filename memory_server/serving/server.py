@@ -195,7 +195,7 @@ def build_server(
 def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
     """A row of the table as `tools/list` gives it; `read_only`: the store changes nothing."""
     # Claude Code shows its model only the names of tools, except for those marked here.
-    hints = {"anthropic/alwaysLoad": tool.at_hand, "anthropic/searchHint": tool.search_hint}
+    hints = {"anthropic/alwaysLoad": tool.always_loaded, "anthropic/searchHint": tool.search_hint}
     return types.Tool(
         name=tool.name,
         title=tool.title,

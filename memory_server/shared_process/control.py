@@ -23,14 +23,14 @@ def running() -> Iterator[tuple[Path, dict[str, Any]]]:
         return
     try:
         places = sorted(Path(protocol.folder(os.environ)).glob("*.sock"))
-    except protocol.Doubt:
+    except protocol.CannotShare:
         return
     for place in places:
         try:
             yield place, json.loads(answer_at(place, STATUS) or b"{}")
         except ConnectionRefusedError:
             continue  # it was killed
-        except (OSError, protocol.Doubt):
+        except (OSError, protocol.CannotShare):
             yield place, {}
 
 
@@ -42,7 +42,7 @@ def answer_at(place: Path, role: str) -> bytes:
         return protocol.answer_of(connection)[1]
 
 
-def told(place: Path, known: dict[str, Any]) -> str:
+def describe(place: Path, known: dict[str, Any]) -> str:
     if not known:
         return _("does not answer; its log is {log}", place.with_suffix(".log"))
     since = datetime.fromtimestamp(known["since"], UTC).astimezone()

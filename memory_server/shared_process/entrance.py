@@ -11,14 +11,14 @@ import os
 import stat
 import sys
 
-from memory_server.shared_process.invocation import VARIABLES_OF_WINDOW, Asked, program_root
+from memory_server.shared_process.invocation import PER_SESSION_VARIABLES, Invocation, program_root
 from memory_server.shared_process.protocol import (
     ANSWERS,
     ASK_SECONDS,
     CONNECT_SECONDS,
     PROTOCOL,
     START_SECONDS,
-    Doubt,
+    CannotShare,
     answer_of,
     ask,
     connected,
@@ -41,11 +41,11 @@ waited = 0.0
 """Seconds that this process waited for the shared one in vain: a hook has so much less patience left."""
 
 
-def _started(path: str, asked: Asked) -> tuple[socket, float]:
+def _started(path: str, asked: Invocation) -> tuple[socket, float]:
     """A connection to the process at `path`, and how long it may take to answer; starts it if nobody listens.
 
     Who holds the lock binds and listens, and hands the listening socket to the process: the kernel queues all clients
-    until the process accepts them. Raises Doubt: the lock is held for too long.
+    until the process accepts them. Raises CannotShare: the lock is held for too long.
     """
     import fcntl
     import socket
@@ -66,7 +66,7 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
             except BlockingIOError:
                 time.sleep(0.005)
         else:
-            raise Doubt
+            raise CannotShare
         try:
             return connected(path, CONNECT_SECONDS), START_SECONDS
         except (FileNotFoundError, ConnectionRefusedError):
@@ -83,7 +83,7 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
         os.close(lock)
 
 
-def _start(listener: int, path: str, asked: Asked) -> None:
+def _start(listener: int, path: str, asked: Invocation) -> None:
     import subprocess
 
     root = program_root()
@@ -95,7 +95,7 @@ def _start(listener: int, path: str, asked: Asked) -> None:
         stdout=subprocess.DEVNULL,
         stderr=log,
         cwd="/",
-        env={name: value for name, value in asked.environ.items() if name not in VARIABLES_OF_WINDOW},
+        env={name: value for name, value in asked.environ.items() if name not in PER_SESSION_VARIABLES},
         pass_fds=[listener],
         start_new_session=True,
     )
@@ -147,7 +147,7 @@ def _say(template: str, *values: object) -> None:
         os.write(2, f"memory-server: {translated(_(template, *values))}\n".encode())
 
 
-def _served(path: str, asked: Asked, fields: Sequence[str]) -> int:
+def _served(path: str, asked: Invocation, fields: Sequence[str]) -> int:
     """The exit status of a session. Raises ConnectionError: the process ended before it accepted."""
     connection, seconds = _started(path, asked)
     with connection:
@@ -160,11 +160,11 @@ def _served(path: str, asked: Asked, fields: Sequence[str]) -> int:
             return 1
 
 
-def _shared(asked: Asked) -> int:
+def _shared(asked: Invocation) -> int:
     """The exit status of what the shared process did. Raises an exception: it was not done, or may be done twice."""
     key = asked.key()
     path = socket_at(folder(asked.environ), key)
-    window = [f"{name}={asked.environ[name]}" for name in VARIABLES_OF_WINDOW if name in asked.environ]
+    window = [f"{name}={asked.environ[name]}" for name in PER_SESSION_VARIABLES if name in asked.environ]
     fields = [PROTOCOL, key, asked.command, os.getcwd(), *window, "", *asked.arguments]
     if asked.command == "serve":
         try:
@@ -172,8 +172,8 @@ def _shared(asked: Asked) -> int:
         except ConnectionError:  # it was killed before it accepted, and so did nothing
             return _served(path, asked, fields)
     if not os.path.exists(path):
-        raise Doubt
-    _give_up_after(asked.patience() if asked.command == "hook" else 0)
+        raise CannotShare
+    _give_up_after(asked.timeout_seconds() if asked.command == "hook" else 0)
     try:
         status, output, errors = _answered(path, asked, fields)
     finally:
@@ -181,7 +181,7 @@ def _shared(asked: Asked) -> int:
     return _written(asked, status, output, errors)
 
 
-def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, bytes, bytes]:
+def _answered(path: str, asked: Invocation, fields: Sequence[str]) -> tuple[int, bytes, bytes]:
     given = b"" if asked.has_words and asked.command != "hook" else _read_input()
     with connected(path, ASK_SECONDS) as connection:
         ask(connection, fields, given)
@@ -191,7 +191,7 @@ def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, byte
             connection.settimeout(None)
         try:
             return answer_of(connection)
-        except (OSError, Doubt):
+        except (OSError, CannotShare):
             if asked.command != "remember":
                 raise
             _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
@@ -223,7 +223,7 @@ def _wait_or_take_back(connection: socket, given: bytes) -> None:
     connection.settimeout(None)
 
 
-def _written(asked: Asked, status: int, *texts: bytes) -> int:
+def _written(asked: Invocation, status: int, *texts: bytes) -> int:
     """The exit status after `texts` were written to standard output and error. What cannot be written must not let this
     process do the work again."""
     try:
@@ -269,7 +269,7 @@ def shared() -> int | None:
     if None in (sys.stdin, sys.stdout, sys.stderr) or sys.stdin.isatty():
         return None
     try:
-        return _shared(Asked(sys.argv[1:], os.environ))
+        return _shared(Invocation(sys.argv[1:], os.environ))
     except KeyboardInterrupt:
         return 130
     except Exception:  # the same in this process works, or says what is wrong

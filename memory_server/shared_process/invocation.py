@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from memory_server.shared_process.protocol import HOOK_SECONDS, PROTOCOL, Doubt, absolute
+from memory_server.shared_process.protocol import HOOK_SECONDS, PROTOCOL, CannotShare, absolute
 from memory_server.version import __version__
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 COMMANDS = ("serve", "hook", "recall", "remember")
 SETTINGS = ("data-dir", "config", "timezone", "log-level", "now", "seed", "language")
 """Flags with a value that make another process."""
-OF_WINDOW = ("conversation", "toolsets", "tools", "exclude-tools")
+PER_SESSION_FLAGS = ("conversation", "toolsets", "tools", "exclude-tools")
 """Flags with a value that windows of one process may have different."""
-VARIABLES_OF_WINDOW = tuple(f"MEMORY_SERVER_{name.upper().replace('-', '_')}" for name in (*OF_WINDOW, "hooks"))
+PER_SESSION_VARIABLES = tuple(
+    f"MEMORY_SERVER_{name.upper().replace('-', '_')}" for name in (*PER_SESSION_FLAGS, "hooks")
+)
 _WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
 """Flags of the commands that a value follows."""
 _PLACES = ("data-dir", "config")
@@ -33,9 +35,9 @@ _PACKAGES = ("memory_server", "sandbox", "nlp")
 _OFF = ("0", "f", "n", "no", "off", "false")
 
 
-class Asked:
-    """What the command line and the environment ask for. Raises Doubt: it is not for the shared process, or cannot be
-    understood here.
+class Invocation:
+    """What the command line and the environment ask for. Raises CannotShare: it is not for the shared process, or
+    cannot be understood here.
 
     `arguments` and `environ` have absolute paths; `flags` are those that make another process. With words, `recall` and
     `remember` do not read standard input.
@@ -52,15 +54,15 @@ class Asked:
             if self.environ.get(name):
                 self.environ[name] = absolute(self.environ[name])
         if self.environ.get("MEMORY_SERVER_DAEMON__ENABLED", "").lower() in _OFF:
-            raise Doubt
+            raise CannotShare
 
     def _take(self, place: int) -> int:
         """Read the argument at `place`; gives the place of the next one."""
         word = self.arguments[place]
         name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in SETTINGS + OF_WINDOW:
+        if word.startswith("--") and name in SETTINGS + PER_SESSION_FLAGS:
             if not equals and place + 1 == len(self.arguments):
-                raise Doubt
+                raise CannotShare
             value = value if equals else self.arguments.pop(place + 1)
             value = absolute(value) if name in _PLACES and value else value
             self.arguments[place] = f"--{name}={value}"
@@ -75,16 +77,17 @@ class Asked:
             self.has_words = True
         elif not word.startswith("-"):
             if word not in COMMANDS:
-                raise Doubt
+                raise CannotShare
             self.command = word
         elif word in _WITH_A_VALUE and self.command:
             return place + 2
         elif self.command in ("", "serve") or word in ("-h", "--help", "--no-daemon") or word.startswith("--te"):
-            raise Doubt
+            raise CannotShare
         return place + 1
 
     def key(self) -> str:
-        """All that must be equal for two commands to share a process. Raises Doubt: the settings file turns it off."""
+        """All that must be equal for two commands to share a process. Raises CannotShare: the settings file turns it
+        off."""
         named = [flag.removeprefix("--config=") for flag in self.flags if flag.startswith("--config=")]
         file = (named or [self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)])[-1]
         stamp, settings = "", b""
@@ -96,7 +99,7 @@ class Asked:
         except OSError:
             pass
         if _turns_off(settings):
-            raise Doubt
+            raise CannotShare
         root = program_root()
         parts = [PROTOCOL, __version__, root, _code_stamp(root), sys.executable, file, stamp, *sorted(self.flags)]
         keys = self._keys_of_models(settings)
@@ -104,7 +107,7 @@ class Asked:
             f"{name}={value}"
             for name, value in sorted(self.environ.items())
             if (name.startswith(_PREFIXES) or name.endswith(_ENDINGS) or name in _NAMES or name in keys)
-            and name not in VARIABLES_OF_WINDOW
+            and name not in PER_SESSION_VARIABLES
         ]
         return "\n".join(parts)
 
@@ -118,7 +121,7 @@ class Asked:
             return []
         return [name for name in self.environ if f'"{name}"' in text or f"'{name}'" in text]
 
-    def patience(self) -> float:
+    def timeout_seconds(self) -> float:
         """How long a hook waits for its answer."""
         words = [part for word in self.arguments for part in word.split("=", 1)]
         try:

@@ -28,7 +28,7 @@ LONGEST_PATH = 100
 """Bytes of the path of a socket at most: the system allows 104 to 108."""
 
 
-class Doubt(Exception):
+class CannotShare(Exception):
     """The shared process cannot be used: this process does the work."""
 
 
@@ -37,7 +37,7 @@ def absolute(path: str) -> str:
 
 
 def folder(environ: Mapping[str, str]) -> str:
-    """The folder of the sockets, which only this user may enter. Raises Doubt: it cannot be used."""
+    """The folder of the sockets, which only this user may enter. Raises CannotShare: it cannot be used."""
     own, user = environ.get("XDG_RUNTIME_DIR", ""), os.getuid()
     try:
         # After `su` or `sudo` it may be that of another user, who could not use what we make there.
@@ -47,19 +47,19 @@ def folder(environ: Mapping[str, str]) -> str:
         os.makedirs(place, 0o700, exist_ok=True)
         found = os.lstat(place)
     except OSError as error:
-        raise Doubt from error
+        raise CannotShare from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
-        raise Doubt
+        raise CannotShare
     return place
 
 
 def socket_at(place: str, key: str) -> str:
-    """The path of the socket for `key` in the folder `place`. Raises Doubt: it is too long for a socket."""
+    """The path of the socket for `key` in the folder `place`. Raises CannotShare: it is too long for a socket."""
     import zlib
 
     path = f"{place}/{zlib.crc32(key.encode('utf-8', 'surrogateescape')):08x}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise Doubt
+        raise CannotShare
     return path
 
 
@@ -78,8 +78,8 @@ def connected(path: str, seconds: float) -> socket:
 
 
 def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descriptors: bool = False) -> None:
-    """Ask the process at the other end; afterwards it works. Raises Doubt: it refuses; ConnectionError: it has ended.
-    Then it did nothing."""
+    """Ask the process at the other end; afterwards it works. Raises CannotShare: it refuses; ConnectionError: it has
+    ended. Then it did nothing."""
     import socket
 
     said = "\0".join(fields).encode("utf-8", "surrogateescape")
@@ -91,12 +91,13 @@ def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descri
     if not (answer := connection.recv(1)):
         raise ConnectionResetError
     if answer != b"+":
-        raise Doubt
+        raise CannotShare
     connection.sendall(b"g")
 
 
 def answer_of(connection: socket) -> tuple[int, bytes, bytes]:
-    """The status, the output and the errors of what was asked. Raises Doubt: the process ended before its answer."""
+    """The status, the output and the errors of what was asked. Raises CannotShare: the process ended before its
+    answer."""
     data = b""
     try:
         while piece := connection.recv(1 << 16):
@@ -106,5 +107,5 @@ def answer_of(connection: socket) -> tuple[int, bytes, bytes]:
     head, _, rest = data.partition(b"\n")
     sizes = [int(each) for each in head.split()]
     if len(sizes) != 3 or len(rest) != sizes[1] + sizes[2]:
-        raise Doubt
+        raise CannotShare
     return sizes[0], rest[: sizes[1]], rest[sizes[1] :]

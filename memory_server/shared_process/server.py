@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from memory_server.app import App
-from memory_server.kernel.captured_io import STREAMS, Streams
+from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.shared_process.control import STATUS, STOP
@@ -48,7 +48,7 @@ _CLOSE_SECONDS = 1.0
 """How long the process then has to close: what was acknowledged is on disk already."""
 
 
-class Refused(Exception):
+class NotForThisProcess(Exception):
     """This process is not for the client, which does its work itself."""
 
 
@@ -69,13 +69,13 @@ class Answers(Protocol):
     """The commands behind the server."""
 
     def work(self, request: Request, connection: socket.socket) -> Work:
-        """What the request asks for. Raises Refused: this process is not for it."""
+        """What the request asks for. Raises NotForThisProcess: this process is not for it."""
 
     def end_sessions(self) -> None:
         """Ask all sessions to end."""
 
 
-class Daemon:
+class SharedServer:
     """Accepts clients at `listener`, whose file is `path`, until it is told to stop or nobody needs it."""
 
     def __init__(self, app: App, answers: Answers, listener: socket.socket, path: Path) -> None:
@@ -164,12 +164,12 @@ class Daemon:
                         await loop.sock_sendall(connection, b"+")
                         if await loop.sock_recv(connection, 1) != b"g":
                             return  # it has given up, and does its work itself
-                except Refused:
+                except NotForThisProcess:
                     await loop.sock_sendall(connection, b"-")
                     return
                 self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
                 FOR.set(HOOKS if request.role == "hook" else connection)
-                STREAMS.set(streams := Streams(request.input))
+                CAPTURED_IO.set(streams := CapturedIO(request.input))
                 status = await (_unless_taken_back(connection, work()) if request.role == "hook" else work())
                 if status is None:
                     return
@@ -182,15 +182,15 @@ class Daemon:
                 os.close(each)
 
     def _work(self, request: Request, connection: socket.socket) -> Work:
-        """What the request asks for. Raises Refused: this process is not for it."""
+        """What the request asks for. Raises NotForThisProcess: this process is not for it."""
         if request.role in (STATUS, STOP):
             return self._show if request.role == STATUS else partial(self._end, connection)
         if self._stop.is_set():
-            raise Refused
+            raise NotForThisProcess
         return self._answers.work(request, connection)
 
     async def _show(self) -> int:
-        streams = STREAMS.get()
+        streams = CAPTURED_IO.get()
         assert streams is not None
         sessions = sum(role == "serve" for role in self._clients.values())
         known = {"pid": os.getpid(), "version": __version__, "sessions": sessions, "since": self._began}
@@ -211,7 +211,7 @@ def once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Calla
     return first
 
 
-def flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
+def flush_errors(streams: CapturedIO, descriptors: Sequence[int]) -> None:
     """Write what was complained about to the client's standard error, unless nobody reads it."""
     poll = select.poll()  # `select` knows only numbers below 1,024
     poll.register(descriptors[2], select.POLLOUT)
@@ -239,8 +239,8 @@ async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any
 
 
 async def _received(connection: socket.socket, descriptors: list[int]) -> Request:
-    """What a client asks for; the descriptors that it gives are added to `descriptors`. Raises Refused: this is not a
-    request of this user in our protocol. EOFError: the client is gone."""
+    """What a client asks for; the descriptors that it gives are added to `descriptors`. Raises NotForThisProcess: this
+    is not a request of this user in our protocol. EOFError: the client is gone."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(connection, once(loop, connection, ready.set))
@@ -255,14 +255,14 @@ async def _received(connection: socket.socket, descriptors: list[int]) -> Reques
     if hasattr(socket, "SO_PEERCRED"):
         known = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         if struct.unpack("3i", known)[1] != os.getuid():
-            raise Refused
+            raise NotForThisProcess
     try:
         while b"\n" not in data:
             data += await _more(connection)
         head, _, data = data.partition(b"\n")
         said, asked = (int(size) for size in head.split())
         if not 0 <= min(said, asked) <= said + asked <= _MOST_BYTES:
-            raise Refused
+            raise NotForThisProcess
         pieces, size = [data], len(data)
         while size < said + asked:
             pieces.append(await _more(connection))
@@ -271,9 +271,9 @@ async def _received(connection: socket.socket, descriptors: list[int]) -> Reques
         version, key, role, folder, *rest = data[:said].decode("utf-8", "surrogateescape").split("\0")
         window = tuple(rest[: rest.index("")])
     except ValueError as error:
-        raise Refused from error
+        raise NotForThisProcess from error
     if version != PROTOCOL:
-        raise Refused
+        raise NotForThisProcess
     return Request(role, key, Path(folder), window, tuple(rest[len(window) + 1 :]), data[said:], tuple(descriptors))
 
 

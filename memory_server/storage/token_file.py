@@ -38,7 +38,7 @@ _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class StoredToken:
     """A line of the file. `tenant` None: the data folder itself. Times are ISO times; `expires` None: never."""
 
     name: str
@@ -58,11 +58,11 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._known: dict[str, Token] = {}
+        self._known: dict[str, StoredToken] = {}
         self._seen: object = None
         self._looked = float("-inf")
 
-    def find(self, token: str) -> Token | None:
+    def find(self, token: str) -> StoredToken | None:
         """The line of a token that counts now. A file that cannot be read lets nobody in, which the log says once."""
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS:
@@ -85,7 +85,7 @@ class TokenFile:
             except InvalidInput as error:
                 log.error("nobody can enter: %s", error)
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[StoredToken]:
         """All tokens, in the order in which they were added. A line that is not usable is logged and lets nobody in.
         Raises InvalidInput: the file cannot be read, or others may write or replace it."""
         return [token for _, token in self._lines() if token is not None]
@@ -111,7 +111,7 @@ class TokenFile:
             )
         return None
 
-    def _lines(self) -> list[tuple[bytes, Token | None]]:
+    def _lines(self) -> list[tuple[bytes, StoredToken | None]]:
         """All lines as they are, each with its token."""
         try:
             self._refuse_of_others()
@@ -120,7 +120,7 @@ class TokenFile:
             raise InvalidInput(
                 "The tokens in {path} cannot be read: {reason}.", self.path, error.strerror or error
             ) from error
-        found: list[tuple[bytes, Token | None]] = []
+        found: list[tuple[bytes, StoredToken | None]] = []
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 found.append((line, None))
@@ -145,7 +145,7 @@ class TokenFile:
         expires = None if days is None else (now + timedelta(days=days)).isoformat()
         token = PREFIX + secrets.token_urlsafe(32)
         owner = None if tenant is None else named(tenant, "tenant")
-        made = Token(name, owner, sha256(token.encode()).hexdigest(), tuple(scopes), now.isoformat(), expires)
+        made = StoredToken(name, owner, sha256(token.encode()).hexdigest(), tuple(scopes), now.isoformat(), expires)
         with self._alone():
             self._refuse_of_others()
             if any(token.name == name for token in (self.tokens() if self.path.exists() else ())):
@@ -199,8 +199,8 @@ def named(text: str, what: str) -> str:
         raise InvalidInput(str(error).replace("conversation_id", what)) from error
 
 
-def _token(given: Any) -> Token:
-    token = Token(**{field.name: given[field.name] for field in fields(Token)})
+def _token(given: Any) -> StoredToken:
+    token = StoredToken(**{field.name: given[field.name] for field in fields(StoredToken)})
     if token.tenant is not None:
         conversation_id_of(token.tenant)
     _ = token.expired  # a date that cannot be read

@@ -221,7 +221,7 @@ def _shown(text: str) -> str:
     return text if isinstance(text, Message) else one_line(text)
 
 
-class Step(Result):
+class StepRow(Result):
     what: str = Field(description="What happened, such as `forgotten`")
     id: str | None = Field(None, description="Id or name of the memory")
     text: str | None = Field(None, description="Its beginning, or its score before and after")
@@ -234,7 +234,7 @@ class Step(Result):
 
 class UndoResult(Result):
     undone: str = Field(description="The change that was taken back")
-    changes: Annotated[list[Step], From("steps", Step.each, "What that did")]
+    changes: Annotated[list[StepRow], From("steps", StepRow.each, "What that did")]
     changeId: Annotated[str, From("id", words="Names the undoing, which can be undone too")]
 
     def __str__(self) -> str:
@@ -260,7 +260,7 @@ class HistoryEntry(Result):
     changeId: Annotated[str, From("id", words="Names the change for undo_change")]
     at: Annotated[str, From("at_ms", iso, "When")]
     by: str = Field(description="Which tool or command; `hand` is a person with an editor")
-    steps: Annotated[list[Step], From(form=Step.each, words="What happened, in order")]
+    steps: Annotated[list[StepRow], From(form=StepRow.each, words="What happened, in order")]
 
 
 class HistoryResult(Result):

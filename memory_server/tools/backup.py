@@ -55,7 +55,7 @@ async def backup_memories(
     return BackUpResult.of(made.backup, leftOut=list(made.left_out))
 
 
-class Restored(Result):
+class RestoredRow(Result):
     conversation_id: Annotated[str, From("place", words="Where the memories are kept")]
     added: Annotated[int, From("counts.added", words="Memories that were not there")]
     replaced: Annotated[int, From("counts.replaced", words="Memories that were there in another form")]
@@ -74,7 +74,7 @@ class Restored(Result):
 
 
 class RestoreResult(Result):
-    conversations: list[Restored] = Field(description="Those of the backup, in its order")
+    conversations: list[RestoredRow] = Field(description="Those of the backup, in its order")
     dryRun: bool = Field(description="Whether this only says what would change")
     entries: int | None = Field(None, description="Notes and other entries of knowledge that came, or would")
 
@@ -122,7 +122,7 @@ async def restore_memories(
     done = await call.memories.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
     rows = [each for each in done if each.keeps == "conversations"]
     entries = sum(each.counts.added for each in done if each.keeps == "knowledge") if len(done) > len(rows) else None
-    return RestoreResult(conversations=Restored.each(rows), dryRun=dry_run, entries=entries)
+    return RestoreResult(conversations=RestoredRow.each(rows), dryRun=dry_run, entries=entries)
 
 
 class BackupRow(Result):

@@ -213,7 +213,7 @@ def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
     )
 
 
-class Hit(Result):
+class FoundMemory(Result):
     memory_type: Literal["short_term", "long_term"] = Field(description="Which kind it is")
     conversation_id: str = Field(description="Where it is kept")
     id: str | None = Field(None, description="Of a short-term memory")
@@ -237,10 +237,10 @@ class Hit(Result):
 
 class FilterResult(Result):
     total_found: int = Field(description="How many meet all that was asked")
-    results: list[Hit] = Field(description="This page")
+    results: list[FoundMemory] = Field(description="This page")
     next: int | None = Field(None, description="Give this as `offset` for the next page; left out at the end")
 
-    def sought(self) -> Sequence[str]:
+    def query_words(self) -> Sequence[str]:
         return tuple(dict.fromkeys(word for hit in self.results for word in hit.matched))
 
     def __str__(self) -> str:
@@ -334,12 +334,12 @@ async def search_memories(
     return FilterResult(total_found=total, results=results, next=end if end < total else None)
 
 
-def _hit(hit: Filtered) -> Hit:
+def _hit(hit: Filtered) -> FoundMemory:
     memory = hit.memory
     short_term = isinstance(memory, ShortTermMemory)
     own = ("id", "text", "score") if short_term else ("name", "prompt", "trigger")
     fields: dict[str, Any] = dict.fromkeys(("id", "text", "score", "name", "prompt", "trigger"))
-    return Hit.of(
+    return FoundMemory.of(
         hit,
         **fields | {name: getattr(memory, name) for name in own},
         memory_type="short_term" if short_term else "long_term",
@@ -348,7 +348,7 @@ def _hit(hit: Filtered) -> Hit:
     )
 
 
-class Keyword(Result):
+class KeywordCount(Result):
     word: str = Field(description="The word")
     weight: Annotated[float, From(form=hundredths, words="Summed over the memories")]
     memories: int = Field(description="How many hold it")
@@ -360,7 +360,7 @@ class Pattern(Result):
     score_distribution: Annotated[
         dict[str, int] | None, From("scores", dict, "negative, low < 10, medium < 30, high")
     ] = None
-    top_keywords: Annotated[list[Keyword], From("words", Keyword.each, "The heaviest words")]
+    top_keywords: Annotated[list[KeywordCount], From("words", KeywordCount.each, "The heaviest words")]
     tags: Annotated[dict[str, int], From(form=dict, words="The most frequent tags")]
     time_distribution: Annotated[
         dict[str, int], From("ages", dict, "last_hour, last_day, last_week, last_month, older")

@@ -17,7 +17,7 @@ from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import Offset, Text, between
 from memory_server.tools.base.tool import Function, Result, Tool, tool
-from memory_server.tools.refs import Done
+from memory_server.tools.refs import RefDone
 from sandbox.locale import _, counted, joined
 
 MAX_LIMIT = 100
@@ -40,7 +40,7 @@ class LayerEntry(Result):
         return f"## {one_line(self.key)}{tags}\n{self.content}" + (_("\n({why})", self.why) if self.why else "")
 
 
-class EntryResult(Done):
+class EntryResult(RefDone):
     entry: LayerEntry
     message: str | None = None
 
@@ -48,7 +48,7 @@ class EntryResult(Done):
         return self.message or str(self.entry)
 
 
-class EntriesResult(Done):
+class EntriesResult(RefDone):
     entries: list[LayerEntry]
     count: int = Field(description="How many there are, shown or not")
 
@@ -58,7 +58,7 @@ class EntriesResult(Done):
         )
 
 
-class DeletedResult(Done):
+class DeletedResult(RefDone):
     key: str
     message: str
 
@@ -79,7 +79,7 @@ class LayerSummary(Result):
     unreadable: dict[str, str] | None = Field(None, description="Files that cannot be read, with the reason")
 
 
-class SummaryResult(Done):
+class SummaryResult(RefDone):
     summary: LayerSummary
 
     def __str__(self) -> str:
@@ -186,14 +186,14 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
             title=f"Save knowledge of {place}",
             description=f"Save {whose} knowledge that others need later: a decision with its reason, a convention, a "
             "lesson. Not the state of a task, and no secrets. The same key replaces the content.",
-            at_hand=True,
+            always_loaded=True,
             search_hint="save decision knowledge file share agents",
         )(named("save", save)),
         tool(
             title=f"Find knowledge of {place}",
             description=f"Find {whose} saved knowledge by words in any language, before you decide something.",
             reinforces=True,
-            at_hand=True,
+            always_loaded=True,
             search_hint="find decision knowledge convention",
             **pages,
         )(named("retrieve", find(archive=False))),

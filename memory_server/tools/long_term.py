@@ -246,7 +246,7 @@ class SearchResult(Result):
         "Evaluate all triggers against the current messages: call it before you answer. Gives the prompts that "
         "fired, up to 2 others by chance, and triggers that failed, with the reason."
     ),
-    at_hand=True,
+    always_loaded=True,
     paging=Paging("activated"),
     read_only=True,
     recalls=True,

@@ -41,7 +41,7 @@ class RememberResult(Result):
         "Keep knowledge that will be true next month, under a topic: a technique, a decision with its reason, a fact. "
         "The same topic and type replaces the note. Do not store secrets."
     ),
-    at_hand=True,
+    always_loaded=True,
     search_hint="note decision convention knowledge project",
 )
 async def remember(
@@ -128,7 +128,7 @@ def _form(hit: Hit) -> Note:
     reinforces=True,
     recalls=True,
     paging=Paging("memories", skips=True),
-    at_hand=True,
+    always_loaded=True,
     search_hint="notes decision convention knowledge how do we",
 )
 async def recall(

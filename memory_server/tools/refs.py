@@ -26,11 +26,11 @@ Name = Annotated[Namespace | None, "Only this one"]
 T = TypeVar("T")
 
 
-class Done(Result):
+class RefDone(Result):
     success: Literal[True] = True
 
 
-class Told(Done, Generic[T]):
+class Told(RefDone, Generic[T]):
     data: T
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Changed(Told[T]):
         return str(self.data) + undo_hint(", ".join(self.changeIds))
 
 
-class AddResult(Done):
+class AddResult(RefDone):
     referenceId: str
     summary: str = Field(description="The beginning of the text")
     contentLength: int = Field(description="Characters that are stored")
@@ -63,7 +63,7 @@ class AddResult(Done):
         "Store a long text, such as the output of a tool, outside of the context; keep its referenceId and summary. "
         "Do not store secrets."
     ),
-    at_hand=True,
+    always_loaded=True,
     search_hint="reference store output context",
 )
 async def memoryAdd(
@@ -121,7 +121,7 @@ class SearchData(Result):
     ),
     read_only=True,
     recalls=True,
-    at_hand=True,
+    always_loaded=True,
     search_hint="reference find output summary",
 )
 async def memorySearch(
@@ -153,7 +153,7 @@ def _reference(found: Hit, preview_chars: int, *, why: bool) -> Reference:
     )
 
 
-class CountsResult(Done):
+class CountsResult(RefDone):
     data: dict[str, int]
 
     def __str__(self) -> str:
@@ -171,7 +171,7 @@ class DeleteData(Result):
     id: str
 
 
-class DeleteResult(Done):
+class DeleteResult(RefDone):
     data: DeleteData
     changeId: ChangeId = None
 

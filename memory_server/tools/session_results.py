@@ -11,11 +11,11 @@ from memory_server.knowledge.embeddings import NO_EMBEDDINGS
 from memory_server.knowledge.sessions.records import Mode, SearchType
 from memory_server.tools.base.result import Result
 from memory_server.tools.base.shapes import ChangeId, undo_hint
-from memory_server.tools.refs import Done
+from memory_server.tools.refs import RefDone
 from sandbox.locale import N_, _, counted, joined
 
 
-class SessionIds(Result):
+class SessionIdsShown(Result):
     user_id: str
     agent_id: str | None = None
     run_id: str | None = None
@@ -47,8 +47,8 @@ class Memory(Result):
         return f"{self.id}. {one_line(self.content)}" + (_(" ({reason})", added) if added else "")
 
 
-class SessionDone(Done):
-    session: SessionIds
+class SessionDone(RefDone):
+    session: SessionIdsShown
 
 
 class Changed(SessionDone):

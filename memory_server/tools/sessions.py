@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, WrapValidator
 
 from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
-from memory_server.knowledge.sessions.ids import Caller, named
+from memory_server.knowledge.sessions.ids import SessionIds, named
 from memory_server.knowledge.sessions.records import Mode, Outcome, SearchType
 from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.memories.memories import Call
@@ -33,7 +33,7 @@ from memory_server.tools.session_results import (
     OperationFigures,
     PageResult,
     SearchResult,
-    SessionIds,
+    SessionIdsShown,
     StatsResult,
 )
 from sandbox.locale import _
@@ -73,17 +73,17 @@ else:
     ]
 
 
-def _sessions(call: Call, given: Given, *, changes: bool = False) -> tuple[Sessions, Caller]:
+def _sessions(call: Call, given: Given, *, changes: bool = False) -> tuple[Sessions, SessionIds]:
     """The sessions, and who is meant."""
     sessions = call.memories.knowledge.sessions
     return sessions, sessions.caller(named(*given), call.wire, changes=changes)
 
 
-def _session(caller: Caller) -> SessionIds:
-    return SessionIds(**caller.ids, metadata=dict(caller.metadata) or None, sources=dict(caller.sources))
+def _session(caller: SessionIds) -> SessionIdsShown:
+    return SessionIdsShown(**caller.ids, metadata=dict(caller.metadata) or None, sources=dict(caller.sources))
 
 
-def _memory(entry: Entry, caller: Caller, *, metadata: bool = True, **more: Any) -> Memory:
+def _memory(entry: Entry, caller: SessionIds, *, metadata: bool = True, **more: Any) -> Memory:
     return Memory(
         id=entry.id,
         content=entry.body,
@@ -114,7 +114,7 @@ async def memory_init_session(
     title="Add memories",
     description="Keep what was said, for this user. A model extracts facts where one is configured; `direct` stores "
     "the messages as they are. Do not store secrets.",
-    at_hand=True,
+    always_loaded=True,
     search_hint="remember user facts store",
 )
 async def memory_add(
@@ -132,11 +132,11 @@ async def memory_add(
     return AddResult(memories=_changed(done, caller), **_how(done, caller))
 
 
-def _changed(done: Outcome, caller: Caller) -> list[Memory]:
+def _changed(done: Outcome, caller: SessionIds) -> list[Memory]:
     return [_memory(entry, caller, event=event) for event, entry in done.entries]
 
 
-def _how(done: Outcome, caller: Caller) -> dict[str, Any]:
+def _how(done: Outcome, caller: SessionIds) -> dict[str, Any]:
     return {
         "session": _session(caller),
         "mode_used": done.mode_used,
@@ -150,7 +150,7 @@ def _how(done: Outcome, caller: Caller) -> dict[str, Any]:
     description="Find memories of this user, by words in any language and, where a model for it is set, by meaning.",
     read_only=True,
     recalls=True,
-    at_hand=True,
+    always_loaded=True,
     search_hint="recall user facts find",
 )
 async def memory_search(

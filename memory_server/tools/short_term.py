@@ -46,7 +46,7 @@ class AddResult(Result):
         "cleaned up. "
         "For a fact that must come up under a condition, use add_long_term_memory."
     ),
-    at_hand=True,
+    always_loaded=True,
 )
 async def add_short_term_memory(
     call: Call,
@@ -107,7 +107,7 @@ class SearchResult(Result):
     lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
     _sought: tuple[str, ...] = PrivateAttr(())
 
-    def sought(self) -> Sequence[str]:
+    def query_words(self) -> Sequence[str]:
         return self._sought
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ class SearchResult(Result):
         "What it recalls is reinforced. "
         "What this session stored in the last 20 minutes is usually held back."
     ),
-    at_hand=True,
+    always_loaded=True,
     reinforces=True,
     recalls=True,
 )

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.memories.memories import Call
-from memory_server.memories.turns import MAX_CHARS, noted_block, recalled_block, recollect
+from memory_server.memories.turns import MAX_CHARS, noted_block, recall_for_turn, recalled_block
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, between
@@ -23,8 +23,8 @@ class RecallResult(Result):
     longTerm: long_term.SearchResult = Field(description="As search_long_term_memories gives it")
     note: str | None = Field(None, description="Why triggers could not run, or what the archive would have")
 
-    def sought(self) -> Sequence[str]:
-        return self.shortTerm.sought()
+    def query_words(self) -> Sequence[str]:
+        return self.shortTerm.query_words()
 
     def __str__(self) -> str:
         return joined("\n", filter(None, (self.prompt or _("Nothing came to mind."), self.note)))
@@ -36,7 +36,7 @@ class RecallResult(Result):
         "What comes to mind for the current messages: call it before each answer. `prompt` has what was said before, "
         "and the long-term memories whose trigger is true."
     ),
-    at_hand=True,
+    always_loaded=True,
     reinforces=True,
 )
 async def recall_turn(
@@ -47,7 +47,7 @@ async def recall_turn(
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
 ) -> RecallResult:
     conversation = call.conversations.get(conversation_id)
-    recollection = await recollect(conversation, messages, participants=participants, by="recall_turn")
+    recollection = await recall_for_turn(conversation, messages, participants=participants, by="recall_turn")
     block = recalled_block(call.memories, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     return RecallResult(
@@ -78,7 +78,7 @@ class RememberResult(Result):
         "Remember what was said in a turn: call it after each answer. Recalled memories and `<private>…</private>` are "
         "left out. For what must come up under a condition, use add_long_term_memory."
     ),
-    at_hand=True,
+    always_loaded=True,
 )
 async def remember_turn(
     call: Call,

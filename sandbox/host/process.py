@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.errors import ProtocolError, SandboxUnavailable
-from sandbox.limits import Limits
+from sandbox.limits import SandboxLimits
 from sandbox.locale import _
 from sandbox.protocol import MOST_ANSWER_BYTES, READ_BYTES, Decoder, Frame, Kind, encode
 
 POLL_SECONDS = 0.02
 """V8 can fill some 2 GB a second, so up to 40 MB may be missed between two looks at the memory of a worker."""
 BASE_MB = 100
-"""MiB a worker has resident before it meets a trigger; what a search may add is `Limits.data_mb`."""
+"""MiB a worker has resident before it meets a trigger; what a search may add is `SandboxLimits.data_mb`."""
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
 # `-I` ignores PYTHONPATH and the user's site folder, so the import path is an argument. The worker does not need ssl:
 # asyncio works without it, and each start saves 15 ms and 4 MB.
@@ -84,7 +84,7 @@ class WorkerProcess:
 
     @classmethod
     async def start(
-        cls, limits: Limits, timezone: str | None, *, all_layers: bool = False, without: Collection[str] = ()
+        cls, limits: SandboxLimits, timezone: str | None, *, all_layers: bool = False, without: Collection[str] = ()
     ) -> WorkerProcess:
         """Starts a worker and waits until it is ready. Raises SandboxUnavailable; the message says why.
         `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests)."""

@@ -24,7 +24,7 @@ from typing import Any
 from sandbox import protocol
 from sandbox.errors import ProtocolError
 from sandbox.javascript.positions import place_of_name
-from sandbox.limits import Limits
+from sandbox.limits import SandboxLimits
 from sandbox.locale import _
 from sandbox.protocol import LATER, Frame, Kind
 from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
@@ -61,7 +61,7 @@ class Search:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: SandboxLimits,
         triggers: Sequence[str],
         scene: Scene,
         order: Iterable[int],
@@ -317,7 +317,7 @@ def _place(value: object) -> int | None:
     return value if type(value) is int and 1 <= value < 2**31 else None
 
 
-def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
+def _verdict(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
     """One row of worker/main.py as a value. Raises ProtocolError."""
     if type(row[0]) is not int:
         raise ProtocolError(_("a row that is not a verdict"))

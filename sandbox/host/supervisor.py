@@ -23,7 +23,7 @@ from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.javascript.positions import caret, index_of
-from sandbox.limits import Limits
+from sandbox.limits import SandboxLimits
 from sandbox.locale import _, foreign
 from sandbox.protocol import Finding, Frame, Kind, findings
 from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
@@ -69,7 +69,7 @@ class TriggerSandbox:
 
     def __init__(
         self,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: SandboxLimits = SandboxLimits(),  # noqa: B008 - frozen
         *,
         timezone: str | None = None,
         workers: int | None = None,

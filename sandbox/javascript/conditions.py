@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
-from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of, operator_of, sides
 from sandbox.locale import N_, _
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
@@ -87,7 +87,7 @@ class _Comparison(NamedTuple):
         }.get(self.operator, (-math.inf, math.inf))
 
 
-def conditions(subject: Subject) -> Iterator[Finding]:
+def conditions(subject: Subject) -> Iterator[LintFinding]:
     source = subject.source
     yield from _no_value(source)
     verdicts = {node.id for node, role in syntax.decisions(source) if role in ("verdict", "return")}
@@ -101,7 +101,7 @@ def conditions(subject: Subject) -> Iterator[Finding]:
             yield at("always-true", node, why)
 
 
-def _no_value(source: Source) -> Iterator[Finding]:
+def _no_value(source: Source) -> Iterator[LintFinding]:
     statements = [one for one in source.root.named_children if one.type not in ("comment", "empty_statement")]
     if not statements:
         yield at("never-true", source.root, _("never true: the trigger has no condition"))
@@ -147,7 +147,7 @@ def _outside(node: Node) -> Node:
 # --- comparisons with numbers -----------------------------------------------------------------------------------------
 
 
-def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
+def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[LintFinding]:
     operator = operator_of(node)
     for one, other in ((left, right), (right, left)):
         quantity = _quantity(subject, one)
@@ -261,7 +261,7 @@ def _is_in_chain(node: Node, operator: str) -> bool:
     return parent is not None and operator_of(parent) == operator and parent.child_by_field_name("left") == outside
 
 
-def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iterator[Finding]:
+def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iterator[LintFinding]:
     """Findings about comparisons that exclude each other, or of which one is always true."""
     known = [(node, one) for node in operands if (one := _comparison(subject, bare(node))) is not None]
     if operator == "||":
@@ -285,7 +285,9 @@ def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iter
     yield from _calendar(known, bounds)
 
 
-def _calendar(known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple[float, float]]) -> Iterator[Finding]:
+def _calendar(
+    known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple[float, float]]
+) -> Iterator[LintFinding]:
     """Findings about a day that its month does not have."""
     for _node, month in known:
         low, high = bounds[month.quantity.key]

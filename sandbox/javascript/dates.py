@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from sandbox.javascript import syntax
-from sandbox.javascript.syntax import COMPARISONS, Finding, Node, Subject, at, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import COMPARISONS, LintFinding, Node, Subject, at, bare, number_of, operator_of, sides
 from sandbox.locale import N_, _
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -29,7 +29,7 @@ _DAY_FIRST = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/\d{4}")
 _CHINESE = re.compile(r"\d\s*[年月日号]")
 
 
-def dates(subject: Subject) -> Iterator[Finding]:
+def dates(subject: Subject) -> Iterator[LintFinding]:
     if "Date" not in subject.source.text:
         return
     for node in syntax.walk(subject.source.root):
@@ -78,7 +78,7 @@ def _parsed_text(subject: Subject, node: Node) -> str | None:
     return None if "\\" in text else text
 
 
-def _parts(subject: Subject, node: Node) -> Iterator[Finding]:
+def _parts(subject: Subject, node: Node) -> Iterator[LintFinding]:
     """`new Date(2026, 12, 25)`: months count from 0."""
     maker, given = node.child_by_field_name("constructor"), syntax.arguments(node)
     if maker is None or subject.source.of(maker) != "Date" or len(given) < 2:
@@ -95,7 +95,7 @@ def _parts(subject: Subject, node: Node) -> Iterator[Finding]:
         )
 
 
-def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
+def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[LintFinding]:
     """The present compared with a constant moment."""
     operator = operator_of(node)
     if not _is_now(subject, left):

@@ -14,7 +14,7 @@ from datetime import datetime
 from sandbox.javascript import syntax
 from sandbox.javascript.conditions import conditions
 from sandbox.javascript.dates import dates
-from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of, operator_of, sides
 from sandbox.locale import _
 
 LONGEST_CHARS, DEEPEST = 20_000, 200
@@ -58,7 +58,7 @@ _BETWEEN_KEYS = re.compile(r"\s*[,，、;；|/]\s*|\s+")
 _PLAIN = ("string", "regex", "template_string", "number", "true", "false", "object")
 
 
-def lint(source: Source, now: datetime) -> list[Finding]:
+def lint(source: Source, now: datetime) -> list[LintFinding]:
     """The findings in order of place; none for a text that does not parse, because V8 reports its error."""
     if source.broken or len(source.text) > LONGEST_CHARS:
         return []
@@ -75,7 +75,7 @@ def lint(source: Source, now: datetime) -> list[Finding]:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def _messages(subject: Subject) -> Iterator[Finding]:
+def _messages(subject: Subject) -> Iterator[LintFinding]:
     source = subject.source
     hidden = {name for node in syntax.walk(source.root) for name in _bound(source, node)}
     for node in syntax.walk(source.root):
@@ -86,7 +86,7 @@ def _messages(subject: Subject) -> Iterator[Finding]:
             yield from _field(subject, name, owner, hidden)
 
 
-def _role(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
+def _role(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[LintFinding]:
     one, other = (left, right) if right.type == "string" else (right, left)
     name, owner = one.child_by_field_name("property"), one.child_by_field_name("object")
     if other.type != "string" or one.type != "member_expression" or name is None or owner is None:
@@ -100,7 +100,7 @@ def _role(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Fin
     yield at("unknown-role", node, _("{word} true: no message has the role '{role}'; {hint}", never, role, hint))
 
 
-def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Iterator[Finding]:
+def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Iterator[LintFinding]:
     """`hidden`: names that the trigger declares itself."""
     field, of = subject.source.of(name), subject.source.of(owner)
     if field in _OF_EVERY_OBJECT:
@@ -188,7 +188,7 @@ def _is_element(subject: Subject, node: Node) -> bool:
 # --- calls of match_keys and match_keys_all ---------------------------------------------------------------------------
 
 
-def _keys(subject: Subject) -> Iterator[Finding]:
+def _keys(subject: Subject) -> Iterator[LintFinding]:
     source = subject.source
     for node in syntax.walk(source.root):
         if (name := syntax.called(node)) not in syntax.KEY_FUNCTIONS:
@@ -228,7 +228,7 @@ def _as_list(text: str) -> str:
     return _("[{several}] for {parts} keys, or {value} for one", several[:80], len(parts), one)
 
 
-def _items(source: Source, name: str, node: Node) -> Iterator[Finding]:
+def _items(source: Source, name: str, node: Node) -> Iterator[LintFinding]:
     items: Sequence[Node] = [one for one in node.named_children if one.type != "comment"]
     if not items:
         yield at("empty-key", node, _("an empty list matches nothing"))
@@ -247,7 +247,7 @@ def _items(source: Source, name: str, node: Node) -> Iterator[Finding]:
             seen.add(key)
 
 
-def _scope(source: Source, node: Node, value: Node) -> Iterator[Finding]:
+def _scope(source: Source, node: Node, value: Node) -> Iterator[LintFinding]:
     text = source.of(value)
     if value.type in ("number", "true", "false", "array", "regex", "object"):
         yield at("unknown-scope", node, _("no scope {text}; the scopes are {scopes}", text, ", ".join(SCOPES)))
@@ -260,7 +260,7 @@ def _scope(source: Source, node: Node, value: Node) -> Iterator[Finding]:
     yield at("unknown-scope", node, _("no scope {text}; {hint}", text, hint))
 
 
-def _depth(source: Source, node: Node) -> Iterator[Finding]:
+def _depth(source: Source, node: Node) -> Iterator[LintFinding]:
     number = number_of(source, node)
     if number is not None and number < 0:
         said = _("leaves out the first {number:g} messages; give {number:g} for the last ones", -number)

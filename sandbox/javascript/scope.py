@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from sandbox.javascript.syntax import FUNCTIONS, Finding, Node, Source, at, operator_of, parameters
+from sandbox.javascript.syntax import FUNCTIONS, LintFinding, Node, Source, at, operator_of, parameters
 from sandbox.locale import _
 from sandbox.protocol import MOST_UNKNOWN
 
@@ -51,13 +51,13 @@ class _Scope:
             scope = scope.parent
 
 
-def unknown_names(source: Source, known: Iterable[str]) -> list[Finding]:
+def unknown_names(source: Source, known: Iterable[str]) -> list[LintFinding]:
     """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles; `known`: the global names."""
     known = tuple(known)
     if source.root.has_error:
         return []  # V8 has compiled it, so the parser does not know this syntax, and its tree proves nothing
     top = _Scope(None, None, {*known} | _WORDS)
-    found: dict[str, Finding] = {}
+    found: dict[str, LintFinding] = {}
     for node, scope in sorted(_references(source.root, top), key=lambda use: use[0].start_byte):
         if len(found) == MOST_UNKNOWN:
             break

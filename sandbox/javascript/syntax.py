@@ -236,7 +236,7 @@ def is_condition(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """`rule`: its name in docs/reference/lint-rules.md. `start`: byte offset in the source."""
 
     rule: str
@@ -244,9 +244,9 @@ class Finding:
     start: int
 
 
-def at(rule: str, node: Node, message: str) -> Finding:
+def at(rule: str, node: Node, message: str) -> LintFinding:
     """A finding that points at a node."""
-    return Finding(rule, message, node.start_byte)
+    return LintFinding(rule, message, node.start_byte)
 
 
 @dataclass(frozen=True)

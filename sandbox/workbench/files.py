@@ -80,7 +80,7 @@ def zone_of(name: str | None) -> tzinfo | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class PackMemory:
     """A long-term memory in an author's file. `extra`: every other field, in the order of the file. `number`: its place
     in the file, from 1; 0 for a memory that was not read from a file."""
 
@@ -92,7 +92,7 @@ class Memory:
     number: int = field(default=0, compare=False)
 
 
-def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
     """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
         found, wrong = usable(read_json(name, encoding))
@@ -103,13 +103,13 @@ def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, .
     return found, wrong
 
 
-def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
     """The usable memories, and a sentence about each of the others. Raises ValueError if it is not a pack."""
     if not isinstance(document, list):
         if isinstance(document, dict) and "entries" in document:
             raise ValueError(_("is a lorebook; `memory-server convert` makes a pack of it"))
         raise ValueError(_("a pack is a JSON array of memories with name, prompt and trigger"))
-    found: dict[str, Memory] = {}
+    found: dict[str, PackMemory] = {}
     wrong: list[str] = []
     for number, row in enumerate(document, start=1):
         try:
@@ -124,7 +124,7 @@ def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
     return tuple(found.values()), tuple(wrong)
 
 
-def _memory(number: int, row: Any) -> Memory:
+def _memory(number: int, row: Any) -> PackMemory:
     if not isinstance(row, dict):
         raise ValueError(_("memory {number} is not an object with name, prompt and trigger", number))
     for key in _TEXTS:
@@ -136,10 +136,10 @@ def _memory(number: int, row: Any) -> Memory:
     if context is not None and not isinstance(context, str):
         raise ValueError(_("memory {number} ({name!r}): `createdContext` must be text", number, row["name"]))
     extra = {key: value for key, value in row.items() if key not in (*_TEXTS, "createdContext")}
-    return Memory(row["name"], row["prompt"], row["trigger"], context or "", extra, number)
+    return PackMemory(row["name"], row["prompt"], row["trigger"], context or "", extra, number)
 
 
-def pack_text(found: Iterable[Memory]) -> str:
+def pack_text(found: Iterable[PackMemory]) -> str:
     """The text of a pack file: JSON with an indent of two blanks, all scripts unescaped."""
     rows = [
         {**{key: getattr(one, key) for key in _TEXTS}, "createdContext": one.created_context, **one.extra}
@@ -148,7 +148,7 @@ def pack_text(found: Iterable[Memory]) -> str:
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
 
-def memory_named(pack: str, found: Sequence[Memory], name: str) -> Memory:
+def memory_named(pack: str, found: Sequence[PackMemory], name: str) -> PackMemory:
     """The memory of that name, or of that number in its file. Raises UsageError with the nearest name."""
     known = {**{str(memory.number): memory for memory in found}, **{memory.name: memory for memory in found}}
     if name in known:
@@ -198,7 +198,7 @@ def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> Non
 def show_pack(options: argparse.Namespace) -> int:
     """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
     terminal = Terminal(sys.stdout)
-    found: Sequence[Memory]
+    found: Sequence[PackMemory]
     found, wrong = read_usable(options.pack)
     if options.memory is not None:
         try:

@@ -32,7 +32,7 @@ def note_units(triggers: int, *, console: bool, traced: bool = False) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class BoardState:
     """A copy of the board from the trigger `first` on. `index`: the trigger that runs, the count when all have ended.
     `noted`: characters of notes read so far."""
 
@@ -50,14 +50,14 @@ def state(memory: memoryview) -> tuple[int, bool]:
     return index, jobs != 0
 
 
-def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> Snapshot:
+def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> BoardState:
     """Copies what was not read before; the memory is freed when the isolate is closed."""
     index, used, _ = _HEADER.unpack_from(memory)
     ends_at = HEADER_BYTES + (count + 7) // 8 * 8
     notes_at = ends_at + count * 8
     used = max(noted, used)
     text = bytes(memory[notes_at + noted * 2 : notes_at + used * 2]).decode("utf-16-le", "replace")
-    return Snapshot(
+    return BoardState(
         first=first,
         index=max(first, min(index, count)),
         verdicts=bytes(memory[HEADER_BYTES + first : HEADER_BYTES + count]),

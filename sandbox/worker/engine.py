@@ -69,7 +69,7 @@ Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "b
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EngineOutcome:
     """What one isolate did since the last outcome: how it ended, and the verdicts since then. `done`: verdicts so far.
     `running_us`: how long the next trigger has run; 0 when no trigger was running."""
 
@@ -159,7 +159,7 @@ class _Watch:
             return True
         return running > self._told and time.monotonic() - self._began >= REPORT_SECONDS
 
-    def outcome(self, ending: Ending, message: str = "") -> Outcome:
+    def outcome(self, ending: Ending, message: str = "") -> EngineOutcome:
         now = time.monotonic()
         self.look()
         _, strays = board.state(self._memory)
@@ -180,9 +180,9 @@ class _Watch:
             # LATER: others ran before it and may have left the memory full.
             said = LATER if ending == "out_of_memory" and shot.index > 0 else message
             rows.append([board.FAILED, running_us, ending, said, None, None])
-        return Outcome(ending, rows, shot.first + len(rows), running_us, message)
+        return EngineOutcome(ending, rows, shot.first + len(rows), running_us, message)
 
-    def _rows(self, shot: board.Snapshot, total_us: int) -> list[Row]:
+    def _rows(self, shot: board.BoardState, total_us: int) -> list[Row]:
         count = shot.index - shot.first
         rows: list[Row] = []
         for place, span in enumerate(board.elapsed_us(shot.ends_ms[:count], self._started_ms, total_us)):
@@ -232,8 +232,8 @@ class Isolate:
         self,
         until: int,
         deadlines: Deadlines,
-        tell: Callable[[Outcome], None] | None = None,
-    ) -> Outcome:
+        tell: Callable[[EngineOutcome], None] | None = None,
+    ) -> EngineOutcome:
         """Runs to trigger `until`. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
         watch = self._watch
         assert watch is not None, "load() comes first"

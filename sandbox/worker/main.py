@@ -24,7 +24,7 @@ from sandbox.javascript.syntax import parse, place_of_verdict
 from sandbox.locale import _
 from sandbox.protocol import MOST_FINDINGS, READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.worker import hardening
-from sandbox.worker.engine import Deadlines, Isolate, Outcome, Row, initialise
+from sandbox.worker.engine import Deadlines, EngineOutcome, Isolate, Row, initialise
 
 REHEARSAL = (
     "new Date().toString() + new Date().toLocaleString()",
@@ -152,7 +152,7 @@ class Worker:
 
         all_rows: list[Row] = []
 
-        def tell(outcome: Outcome) -> None:
+        def tell(outcome: EngineOutcome) -> None:
             all_rows.extend(outcome.rows)
             if outcome.rows:
                 self.channel.send(Kind.PART, rows=outcome.rows)

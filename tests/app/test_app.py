@@ -18,10 +18,10 @@ from memory_server.app import App, sandbox_of
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
 from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import NODE_RETENTION, USUAL, Parameters, RecallParameters
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import MemoryClosed, TriggersUnavailable
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
-from nlp import Emphasis, Enrichment
+from nlp import Enrichment, QueryWeights
 from nlp.normal_forms import can_simplify
 
 ADVANCED: dict[str, Any] = {
@@ -103,11 +103,11 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
 
 def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
     made = parameters(Settings())
-    assert dataclasses.replace(made, wording=Wording()) == Parameters(recall=USUAL)
+    assert dataclasses.replace(made, wording=KeywordOptions()) == Parameters(recall=USUAL)
     assert made.wording.enrichment == Enrichment(
         simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
     )
-    assert made.wording.emphasis == Emphasis(
+    assert made.wording.emphasis == QueryWeights(
         earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
     )
     assert made.wording.grams
@@ -135,7 +135,7 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
     made = parameters(Settings.model_validate(words))
     wording = made.wording
     assert (made.recall.rarity, wording.grams) == (False, False)
-    assert wording.emphasis == Emphasis(earlier=0.26, before_question=0.16, function_words=0.6, relative_days=0.7)
+    assert wording.emphasis == QueryWeights(earlier=0.26, before_question=0.16, function_words=0.6, relative_days=0.7)
     assert wording.enrichment == Enrichment(words=("阿芙萝黛蒂", "New York"))
     assert str(wording.zone) == "Asia/Shanghai"
 
@@ -187,7 +187,7 @@ def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
     assert parameters(settings) == Parameters(
         recall=RecallParameters(sessions=False), retention=NODE_RETENTION, same_turn_ms=0
     )
-    assert open_memory(tmp_path, settings=settings).conversations._shelf is None
+    assert open_memory(tmp_path, settings=settings).conversations._shared_conversation is None
 
 
 def test_compat_node_keeps_as_many_as_the_settings_say() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sandbox import Failed, Fired, Limits, Quiet, TriggerSandbox, Verdict
+from sandbox import Failed, Fired, Quiet, SandboxLimits, TriggerSandbox, Verdict
 
 T = TypeVar("T")
 NOW = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
@@ -53,7 +53,7 @@ EXPECTED = (Fired, Quiet, Fired, Fired)
 class Driver:
     """Runs coroutines on one loop, so that a sandbox can live through many tests."""
 
-    def __init__(self, limits: Limits, **options: Any) -> None:
+    def __init__(self, limits: SandboxLimits, **options: Any) -> None:
         self._runner = asyncio.Runner()
         self.sandbox = TriggerSandbox(limits, **options)
 

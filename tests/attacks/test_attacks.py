@@ -14,12 +14,12 @@ import pytest
 from attacks.cases import ALLOWED, Attack, every_attack, sample
 from attacks.driver import EXPECTED, INNOCENT, Driver, kinds, outcome
 
-from sandbox import Failed, Limits, Verdict
+from sandbox import Failed, SandboxLimits, Verdict
 from sandbox.host.process import resident_mb
 
 MOST_MB = 300
 CROWDED_TRIES = 6
-SHORT = Limits(trigger_seconds=0.25, search_seconds=2.0)
+SHORT = SandboxLimits(trigger_seconds=0.25, search_seconds=2.0)
 ATTACKS = every_attack()
 
 
@@ -32,7 +32,7 @@ def short() -> Iterator[Driver]:
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[Driver]:
-    driver = Driver(Limits(), workers=1)
+    driver = Driver(SandboxLimits(), workers=1)
     yield driver
     driver.close()
 
@@ -55,7 +55,7 @@ def crowded() -> bool:
     return time.monotonic() - wall > 0.05 * 1.25
 
 
-def late(verdicts: Sequence[Verdict], took: float, limits: Limits) -> bool:
+def late(verdicts: Sequence[Verdict], took: float, limits: SandboxLimits) -> bool:
     """Whether a time limit was met by more than the attack itself."""
     middle = len(INNOCENT)
     others = (*verdicts[:middle], *verdicts[middle + 1 :])
@@ -63,7 +63,7 @@ def late(verdicts: Sequence[Verdict], took: float, limits: Limits) -> bool:
     return stopped or took >= limits.search_seconds + 1.5
 
 
-def check(driver: Driver, attack: Attack, limits: Limits) -> None:
+def check(driver: Driver, attack: Attack, limits: SandboxLimits) -> None:
     """Limits are seconds of a clock on the wall. So where others crowd the processors, and only there, a search that
     came late is repeated, with the attack as one that was never seen before; on a calm machine the first try counts.
     """
@@ -92,7 +92,7 @@ def test_an_attack_harms_nobody(short: Driver, attack: Attack) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
 def test_an_attack_harms_nobody_under_the_real_limits(full: Driver, attack: Attack) -> None:
-    check(full, attack, Limits())
+    check(full, attack, SandboxLimits())
 
 
 def test_there_are_at_least_two_hundred_attacks_of_every_category() -> None:

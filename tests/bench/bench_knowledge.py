@@ -29,9 +29,9 @@ from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES, Notes
-from memory_server.knowledge.ports import Asked
+from memory_server.knowledge.ports import ModelResponse
 from memory_server.knowledge.refs import NAMESPACES, Refs
-from memory_server.knowledge.sessions.ids import Caller
+from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.llm.wire import unit
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
@@ -132,9 +132,9 @@ class Vectors:
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
 
-    async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
+    async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
         drawn = [random.Random(text) for text in texts]
-        return Asked([unit([draw.gauss() for _ in range(self.dimensions)]) for draw in drawn], self.model)
+        return ModelResponse([unit([draw.gauss() for _ in range(self.dimensions)]) for draw in drawn], self.model)
 
 
 def resident_mb() -> float:
@@ -145,7 +145,7 @@ async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
     """One user with `count` memories that have vectors, beside nine others with a tenth of it."""
     store = SqliteStore(folder / f"sessions{dimensions}.sqlite3", lambda: NOW, embeds="bench")
     sessions, made, model = Sessions(store, lambda: NOW), mixed_notes(count), Vectors(dimensions)
-    callers = [Caller(f"user {number}") for number in range(10)]
+    callers = [SessionIds(f"user {number}") for number in range(10)]
     for caller in callers:
         texts = [replace(entry, key=None, ref="", kind="", project="") for entry in made]
         texts = texts if caller is callers[0] else texts[: count // 10]

@@ -30,7 +30,7 @@ from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.index import Index, Searched
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
 
 NOW_MS = 1_781_928_000_000
@@ -93,7 +93,7 @@ class Chat:
         weights = (*one.weights, *(rng.uniform(0.8, 40.0) for _ in rare))
         return replace(one, words=(*one.words, *rare), weights=weights)
 
-    def query(self, before: int = 0) -> Query:
+    def query(self, before: int = 0) -> RecallQuery:
         """A message of the sample with so many before it."""
         last = self._rng.randrange(before, len(self.said))
         return IN_USE.wording.of_query(self.said[last - before : last + 1], NOW_MS)
@@ -152,12 +152,12 @@ def measure(count: int, runs: int, report: Report) -> None:
     megabytes = tracemalloc.get_traced_memory()[0] / 1e6 / (count / 10_000)
     tracemalloc.stop()
 
-    def fast(query: Query) -> Recall:
+    def fast(query: RecallQuery) -> Recall:
         searched = [Searched(memories, index)]
         about = {"conversation_id": "now", "now_ms": NOW_MS, "rng": Random(2), "parameters": IN_USE.recall}
         return decide(searched, query, **about).recall
 
-    def naive(query: Query) -> Recall:
+    def naive(query: RecallQuery) -> Recall:
         return selection.select(
             memories.values(),
             query,
@@ -172,7 +172,7 @@ def measure(count: int, runs: int, report: Report) -> None:
     beside = queries[:few] + longer[:few]
     assert all(agree(fast(query), naive(query)) for query in beside)
 
-    def p50(decide: Callable[[Query], Recall], asked: list[Query]) -> float:
+    def p50(decide: Callable[[RecallQuery], Recall], asked: list[RecallQuery]) -> float:
         return statistics.median(spent_ms(lambda query=query: decide(query)) for query in asked)
 
     decided, with_more = p50(fast, queries), p50(fast, longer)

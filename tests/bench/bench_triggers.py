@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sandbox import Failed, Fired, Limits, TriggerSandbox
+from sandbox import Failed, Fired, SandboxLimits, TriggerSandbox
 from sandbox.host.process import resident_mb
 
 NOW = datetime(2026, 7, 17, 9, tzinfo=UTC)
@@ -131,7 +131,7 @@ async def bench(triggers: list[str], context: dict[str, Any]) -> None:
             starts.append((time.perf_counter() - began) * 1000)
     line("worker ready", starts, "goal 200")
 
-    async with TriggerSandbox(Limits(search_seconds=10), workers=1) as sandbox:
+    async with TriggerSandbox(SandboxLimits(search_seconds=10), workers=1) as sandbox:
 
         async def search(sources: list[str]) -> int:
             verdicts = await sandbox.evaluate(sources, context, now=NOW, seed=1)

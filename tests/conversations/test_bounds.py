@@ -36,7 +36,8 @@ from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_N
 from memory_server.kernel.nesting import DEEPEST
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.json_store import codec, examination, past, snapshots
+from memory_server.storage.json_store import codec, examination, snapshots
+from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
@@ -116,9 +117,9 @@ async def test_a_restore_leaves_out_what_is_more_and_says_so(
 ) -> None:
     made, most, why = case
     async with App(Settings(data_dir=tmp_path)) as app:
-        shelf = BackupFolder(tmp_path / ".memory-server" / "backups")
+        shared_conversation = BackupFolder(tmp_path / ".memory-server" / "backups")
         for name, size in (("more", most + 1), ("most", most)):
-            writer = shelf.begin(name, NOW)
+            writer = shared_conversation.begin(name, NOW)
             writer.add(contents_of(made(size), *OTHERS))
             writer.finish()
         answer = await call(TOOLS["restore_memories"], app.call, {"name": "more", "dry_run": True})
@@ -382,8 +383,8 @@ def backup_of(body: bytes, folder: Path, name: str = "bomb") -> BackupFolder:
     return BackupFolder(folder)
 
 
-def refusal(shelf: BackupFolder) -> str:
-    with pytest.raises(BackupBroken) as refused, shelf.open("bomb"):
+def refusal(shared_conversation: BackupFolder) -> str:
+    with pytest.raises(BackupBroken) as refused, shared_conversation.open("bomb"):
         pass
     return str(refused.value)
 
@@ -416,12 +417,12 @@ def test_a_backup_of_empty_lines_ends_at_the_first(tmp_path: Path) -> None:
 
 
 def test_a_backup_of_memories_that_pack_well_is_used(tmp_path: Path) -> None:
-    shelf = BackupFolder(tmp_path)
-    writer = shelf.begin("same", NOW)
+    shared_conversation = BackupFolder(tmp_path)
+    writer = shared_conversation.begin("same", NOW)
     held = Contents("chat", tuple(memory(f"{number:016x}", text="user: 哈哈" * 1_000) for number in range(500)))
     writer.add(held)
     writer.finish()
-    with shelf.open("same") as (_, conversations):
+    with shared_conversation.open("same") as (_, conversations):
         assert list(conversations) == [held]
 
 

@@ -26,10 +26,10 @@ HELLO = Message("user", "hi", NOW - 5, "小明")
 class Shelf:
     """Conversations with a shelf, over a store in memory; `now_ms` is the clock."""
 
-    def __init__(self, shelf: str | None = "default") -> None:
+    def __init__(self, shared_conversation: str | None = "default") -> None:
         self.store, self.runner, self.now_ms = MemoryStore(), TableRunner(), NOW
         around = Services(self.store, self.runner, Parameters(), lambda: self.now_ms, Random(1))
-        self.conversations = Conversations(around, shelf=shelf)
+        self.conversations = Conversations(around, shared_conversation=shared_conversation)
 
     def of(self, chat: str | None = "chat") -> LongTermManager:
         return self.conversations.get(chat).long_term
@@ -204,7 +204,7 @@ async def test_on_the_shelf_nothing_is_seen_twice(house: Shelf) -> None:
 
 
 async def test_without_a_shelf_only_the_conversation_is_seen() -> None:
-    house = Shelf(shelf=None)
+    house = Shelf(shared_conversation=None)
     await house.of(None).add("birthday", "p", "true")
     assert (await house.of().search([HELLO])).searched == 0
 

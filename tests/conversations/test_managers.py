@@ -26,7 +26,7 @@ from memory_server.kernel.files import try_lock
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.turns import recalled_block, recollect
+from memory_server.memories.turns import recall_for_turn, recalled_block
 from memory_server.storage.json_store.store import JsonFileStore
 
 pytestmark = pytest.mark.anyio
@@ -381,7 +381,7 @@ async def test_triggers_begin_before_the_words_are_found(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(house.runner, "evaluate", evaluating)
     monkeypatch.setattr(house.chat.short_term, "search", searching)
-    recollection = await recollect(house.chat, [ASK])
+    recollection = await recall_for_turn(house.chat, [ASK])
     assert begun == ["triggers", "words"]
     assert [item.memory.name for item in recollection.activation.activated] == ["birthday"]
 
@@ -396,7 +396,7 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
         raise TriggersUnavailable("Triggers cannot run now: no worker.")
 
     monkeypatch.setattr(house.runner, "evaluate", refused)
-    recollection = await recollect(house.chat, [ASK])
+    recollection = await recall_for_turn(house.chat, [ASK])
     assert recollection.trouble == "Triggers cannot run now: no worker."
     assert len(recollection.found.recall.top) == 1
     assert "我喜欢吃披萨" in recalled_block(house.call.memories, recollection)
@@ -413,7 +413,7 @@ async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief
     await chat.short_term.add([Message("user", "Write the Zebra class"), Message("assistant", answer)])
     clock.now_ms += DAY
     asked = [Message("user", "What was the important point of the Zebra class?")]
-    block = recalled_block(memories, await recollect(chat, asked))
+    block = recalled_block(memories, await recall_for_turn(chat, asked))
     assert "Write the Zebra class" in block
     assert "The important point: call freeze() before saving." in block
     assert "method_" not in block
@@ -422,4 +422,4 @@ async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief
 
 async def test_without_messages_there_is_nothing_to_recall_by() -> None:
     with pytest.raises(InvalidInput, match="no recent messages"):
-        await recollect(House().chat, [])
+        await recall_for_turn(House().chat, [])

@@ -15,14 +15,14 @@ from memory_server import Message, Settings, open_memory
 from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.conversations.changes import Added, Reinforced
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import iso
 from memory_server.storage.json_store import codec
 from nlp import Enrichment
 
 CAKE = (Message("user", "昨天我過生日，吃了PIZZA", NOW - DAY),)
-DATES = Wording(enrichment=Enrichment(dates=True))
+DATES = KeywordOptions(enrichment=Enrichment(dates=True))
 
 
 def app_of(data_dir: Path, compat: str = "none", **words: Any) -> App:
@@ -81,7 +81,7 @@ async def test_memories_that_the_node_original_stored_get_role_weights_and_unkno
         assert len((await chat.short_term.reindex()).changes) == 1
         (after,) = await chat.short_term.memories()
         said = (Message("user", "我喜欢吃披萨"), Message("assistant", "披萨很好吃\n真的"))
-        expected = Wording().of_memory(said, after.time_ms)
+        expected = KeywordOptions().of_memory(said, after.time_ms)
         assert list(zip(after.words, after.weights, strict=True)) == [tuple(keyword) for keyword in expected]
         assert (after.score, dict(after.extra)) == (7.0, {"mood": "calm"})
 
@@ -201,4 +201,4 @@ def test_an_added_memory_carries_the_options_it_was_indexed_with() -> None:
     change = Added(DATES.of_text(memory("a", text="user: 5月2日")))
     assert change.memory.indexed_with == "dates"
     assert DATES.is_of(change.memory)
-    assert not Wording().is_of(change.memory)
+    assert not KeywordOptions().is_of(change.memory)

@@ -25,7 +25,7 @@ from memory_server.conversations.search import UNASKED_VECTOR_SECONDS, VECTOR_SE
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.embeddings import LATER_AT_ONCE, NO_VECTORS
-from memory_server.memories.turns import recollect
+from memory_server.memories.turns import recall_for_turn
 from memory_server.shared_process.entrance import RECALL_SECONDS
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
@@ -134,7 +134,7 @@ async def test_a_search_that_nobody_asked_for_waits_for_less_than_half_of_the_ti
         fake.act = FAULTS[fault][0]
         for number in range(4):
             began = time.monotonic()
-            recollection = await recollect(app.conversation("chat"), [Message("user", f"坚果 {number}")])
+            recollection = await recall_for_turn(app.conversation("chat"), [Message("user", f"坚果 {number}")])
             assert time.monotonic() - began < UNASKED_VECTOR_SECONDS + 0.5
             assert recollection.found.only_words
         assert recollection.found.only_words == "openai/m is passed over after failures"
@@ -145,10 +145,10 @@ async def test_unasked_only_what_stands_out_comes_by_meaning_alone(tmp_path: Pat
     async with with_meaning(tmp_path) as (app, _):
         await remember(app, (*talk, "对花生过敏"))
         conversation = app.conversation("chat")
-        unasked = (await recollect(conversation, [Message("user", "坚果")])).found
+        unasked = (await recall_for_turn(conversation, [Message("user", "坚果")])).found
         assert texts(unasked) == ["对花生过敏"]
         nothing_near = [Message("user", "qwertz")]
-        assert texts((await recollect(conversation, nothing_near)).found) == []
+        assert texts((await recall_for_turn(conversation, nothing_near)).found) == []
         assert texts(await conversation.short_term.search(nothing_near, asked=True)), "who asks gets the nearest"
 
 

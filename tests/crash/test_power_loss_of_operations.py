@@ -29,7 +29,8 @@ from memory_server.kernel.errors import SnapshotBroken
 from memory_server.kernel.files import PRIVATE
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store import examination, past
+from memory_server.storage.json_store import examination
+from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.json_store.store import JsonFileStore

@@ -44,7 +44,7 @@ def kill_and_wait(client: Client) -> None:
 def test_the_entrance_imports_only_what_it_needs() -> None:
     code = (
         "import sys, os; before = set(sys.modules); from memory_server.shared_process import entrance; "
-        "asked = entrance.Asked(['hook'], {}); "
+        "asked = entrance.Invocation(['hook'], {}); "
         "asked.key(); print(*sorted(set(sys.modules) - before))"
     )
     ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=_root())
@@ -76,7 +76,7 @@ def test_the_settings_file_is_looked_for_where_the_settings_look(monkeypatch: py
     ],
 )
 def test_what_makes_another_process(first: list[str], second: list[str], equal: bool) -> None:
-    assert (invocation.Asked(first, {}).key() == invocation.Asked(second, {}).key()) is equal
+    assert (invocation.Invocation(first, {}).key() == invocation.Invocation(second, {}).key()) is equal
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_makes_another_process(first: list[str], second: list[str], equal: 
     ],
 )
 def test_which_variables_make_another_process(first: dict[str, str], second: dict[str, str], equal: bool) -> None:
-    assert (invocation.Asked([], first).key() == invocation.Asked([], second).key()) is equal
+    assert (invocation.Invocation([], first).key() == invocation.Invocation([], second).key()) is equal
 
 
 PROVIDER = '[[llm.providers]]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = {}\n'
@@ -106,11 +106,11 @@ def test_another_key_of_a_model_makes_another_process(tmp_path: Path, quoted: st
     file = tmp_path / "settings.toml"
     file.write_text(PROVIDER.format(quoted))
     first, second, none = (
-        invocation.Asked(["--config", str(file)], {"OTHER_KEY": "c", **given}).key()
+        invocation.Invocation(["--config", str(file)], {"OTHER_KEY": "c", **given}).key()
         for given in ({"MY_KEY": "a"}, {"MY_KEY": "b"}, {})
     )
     assert len({first, second, none}) == 3
-    assert first == invocation.Asked(["--config", str(file)], {"OTHER_KEY": "d", "MY_KEY": "a"}).key()
+    assert first == invocation.Invocation(["--config", str(file)], {"OTHER_KEY": "d", "MY_KEY": "a"}).key()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_another_key_of_a_model_makes_another_process(tmp_path: Path, quoted: st
     ],
 )
 def test_a_key_that_the_environment_names_makes_another_process(named: dict[str, str]) -> None:
-    keys = {invocation.Asked([], named | {"MY_KEY": value}).key() for value in ("a", "b")}
+    keys = {invocation.Invocation([], named | {"MY_KEY": value}).key() for value in ("a", "b")}
     assert len(keys) == 2
 
 
@@ -152,8 +152,8 @@ def test_all_code_counts_for_another_process() -> None:
     [["list"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
 )
 def test_what_is_not_shared(arguments: list[str]) -> None:
-    with pytest.raises(protocol.Doubt):
-        invocation.Asked(arguments, {})
+    with pytest.raises(protocol.CannotShare):
+        invocation.Invocation(arguments, {})
 
 
 def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
     keys = []
     for text in ("", "seed = 1\n"):
         file.write_text(text)
-        keys.append(invocation.Asked(["--config", str(file)], {}).key())
+        keys.append(invocation.Invocation(["--config", str(file)], {}).key())
     assert keys[0] != keys[1]
 
 
@@ -367,7 +367,7 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> No
 @contextmanager
 def odd_process(data_dir: Path, change: str) -> Iterator[subprocess.Popen[bytes]]:
     """A shared process whose code was changed by `change`, which sees its module as `it`."""
-    asked = invocation.Asked(["--data-dir", str(data_dir)], os.environ)
+    asked = invocation.Invocation(["--data-dir", str(data_dir)], os.environ)
     path = protocol.socket_at(protocol.folder(os.environ), asked.key())
     code = f"from memory_server.cli import windows as it; import asyncio, time\n{change}\nit.main()"
     with socket.socket(socket.AF_UNIX) as listener:
@@ -463,15 +463,15 @@ def test_what_stands_in_the_way_of_a_socket(tmp_path: Path, shared: Path) -> Non
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "memory-server").touch()
     for folder in (shared.parent, tmp_path / "linked", tmp_path / "file", Path("/proc/nowhere")):
-        with pytest.raises(protocol.Doubt):
+        with pytest.raises(protocol.CannotShare):
             protocol.folder({"XDG_RUNTIME_DIR": str(folder)})
-    with pytest.raises(protocol.Doubt):
+    with pytest.raises(protocol.CannotShare):
         protocol.socket_at("/" + "x" * 100, "key")
 
 
 def test_a_log_that_cannot_be_written_does_not_matter(tmp_path: Path, shared: Path) -> None:
     shared.mkdir(mode=0o700)
-    key = invocation.Asked(["--data-dir", str(tmp_path)], os.environ).key()
+    key = invocation.Invocation(["--data-dir", str(tmp_path)], os.environ).key()
     Path(protocol.socket_at(str(shared), key)).with_suffix(".log").mkdir()
     with windows(tmp_path, 1) as (alone,):
         assert alone.ask(1, "ping")["result"] == {}
@@ -534,7 +534,7 @@ def test_sockets_as_standard_input_and_output(tmp_path: Path) -> None:
 def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -> None:
     with windows(tmp_path, 1) as (client,):
         path = str(next(shared.glob("*.sock")))
-        key = invocation.Asked(["--data-dir", str(tmp_path)], os.environ).key()
+        key = invocation.Invocation(["--data-dir", str(tmp_path)], os.environ).key()
         for said in (
             b"GET / HTTP/1.1\r\n\r\n",
             b"99999999999 0\n",
@@ -608,8 +608,8 @@ def test_a_lock_that_is_held_is_not_waited_for_without_end(tmp_path: Path, monke
     monkeypatch.setattr(entrance, "CONNECT_SECONDS", 0.05)
     with open(tmp_path / "x.lock", "wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(protocol.Doubt):
-            entrance._started(str(tmp_path / "x.sock"), invocation.Asked([], {}))
+        with pytest.raises(protocol.CannotShare):
+            entrance._started(str(tmp_path / "x.sock"), invocation.Invocation([], {}))
 
 
 def test_a_runtime_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Asker, Server, give, said, serving
 from starlette.types import Receive, Scope, Send
 
-from memory_server.serving.http.door import BODY_SECONDS, Door
+from memory_server.serving.http.middleware import BODY_SECONDS, Middleware
 from memory_server.storage.data_dir import open_home
 
 OFTEN = {"http__requests_per_minute": "600000"}
@@ -286,7 +286,7 @@ async def test_a_call_that_the_end_of_the_process_cuts_off_is_asked_to_come_agai
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/x", "headers": [(b"host", b"localhost")]}
-    door = Door(for_ever, nobody, {}, public=["/x"], hosts=["localhost"], origins=[])
+    door = Middleware(for_ever, nobody, {}, public=["/x"], hosts=["localhost"], origins=[])
     call = asyncio.create_task(door(scope, send, send))  # type: ignore[arg-type]
     await asyncio.sleep(0.05)
     call.cancel()

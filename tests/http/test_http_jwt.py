@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from http_server import MODERN, Asker, Server, said, serving
 
 from memory_server.serving.http import jwt_tokens
-from memory_server.serving.http.refusals import Refused
+from memory_server.serving.http.refusals import HttpError
 
 ISSUER, PUBLIC = "https://id.example.com", "https://memory.example.com"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -273,7 +273,7 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
     async def ask(provider: Provider) -> None:
         keys, before = jwt_tokens._Keys(provider.url), threading.active_count() - provider.asked
         for _ in range(3):
-            with pytest.raises(Refused):
+            with pytest.raises(HttpError):
                 await keys.find("one")
             assert threading.active_count() - before - 1 <= 1 + provider.asked  # the provider has one for each call
             await asyncio.sleep(0.25)
@@ -311,7 +311,7 @@ UNUSABLE = {
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_keys_that_are_not_usable_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str) -> None:
     (tmp_path / "jwks").write_bytes(UNUSABLE[case])
-    with pytest.raises(Refused):
+    with pytest.raises(HttpError):
         asyncio.run(jwt_tokens._Keys(str(tmp_path / "jwks")).find("one"))
     assert caplog.messages[0].startswith("The keys of tokens are not available: ")
 
@@ -322,7 +322,7 @@ def test_an_answer_that_is_elsewhere_or_too_long_is_not_taken(
 ) -> None:
     with Provider(status=status) as provider:
         provider.keys *= keys
-        with pytest.raises(Refused):
+        with pytest.raises(HttpError):
             asyncio.run(jwt_tokens._Keys(provider.url).find("one"))
     assert (provider.asked, reason in caplog.text) == (1, True)
 

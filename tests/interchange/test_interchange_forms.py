@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.interchange import folder_forms, official, own, worldinfo
 from memory_server.interchange.incoming import Incoming, NotThisFormat, format_of, format_of_folder, with_keywords
 from memory_server.kernel.messages import Message
@@ -154,13 +154,13 @@ def test_entities_become_pinned_memories_and_the_rest_is_named() -> None:
     }
     again = official.read(OFFICIAL, "chat").conversations[0].short_term[0]
     assert (again.id, again.time_ms) == (one.id, 0), "it has no date of its own"
-    assert with_keywords(found.conversations[0], Wording()).short_term[0].words
+    assert with_keywords(found.conversations[0], KeywordOptions()).short_term[0].words
 
 
 def test_keywords_are_made_only_where_there_are_none() -> None:
     spoken = memory("b", text="", messages=(Message("user", "我喜欢吃披萨"),))
     known = memory("a", words={"茶": 1.0})
-    filled = with_keywords(Contents("chat", (known, spoken, memory("c", text=""))), Wording())
+    filled = with_keywords(Contents("chat", (known, spoken, memory("c", text=""))), KeywordOptions())
     assert filled.short_term[0] is known
     assert "披萨" in filled.short_term[1].words
     assert filled.short_term[2].words == ()

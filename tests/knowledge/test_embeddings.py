@@ -20,7 +20,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.embeddings import AT_ONCE, NO_EMBEDDINGS
-from memory_server.knowledge.ports import Asked
+from memory_server.knowledge.ports import ModelResponse
 from memory_server.knowledge.sessions import models
 from memory_server.knowledge.sessions.models import VECTOR_SECONDS
 from memory_server.llm.wire import unit
@@ -297,8 +297,8 @@ class Fixed:
     def __init__(self, model: str) -> None:
         self.model = model
 
-    async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
-        return Asked([unit(meaning(text)) for text in texts], self.model)
+    async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
+        return ModelResponse([unit(meaning(text)) for text in texts], self.model)
 
 
 @pytest.mark.parametrize("calls", [300, pytest.param(10_000, marks=pytest.mark.full)])

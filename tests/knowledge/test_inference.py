@@ -17,7 +17,7 @@ from llm.fake_provider import Act, Fake, completion, embedded, failure, provider
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.knowledge.sessions.ids import Caller
+from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.knowledge.sessions.sessions import Sessions
 
 pytestmark = pytest.mark.anyio
@@ -146,7 +146,7 @@ async def test_a_memory_that_changed_meanwhile_is_merged_anew(tmp_path: Path) ->
         async def changed_before(*given: Any) -> Any:
             if changes:
                 text = changes.pop(0)
-                await Sessions(store, app.clock).update(Caller("default_user"), 1, text, mode="direct")
+                await Sessions(store, app.clock).update(SessionIds("default_user"), 1, text, mode="direct")
             return await commit(*given)
 
         store.commit = changed_before  # type: ignore[method-assign, assignment]

@@ -26,7 +26,7 @@ from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
-from nlp.index_terms import Sought, sought_in, terms_of
+from nlp.index_terms import IndexTerm, sought_in, terms_of
 
 pytestmark = pytest.mark.anyio
 HOUR_MS = 3_600_000
@@ -114,7 +114,7 @@ async def test_scores_of_a_search_are_those_of_reading_everything(refs: Refs, cl
         made.append((await refs.add(content, namespace, tags=tags, importance=importance)).entry)
     clock.now += 5 * HOUR_MS
 
-    def begins(sought: Sought) -> bool:
+    def begins(sought: IndexTerm) -> bool:
         return sought.prefix or len(sought.term) > 2
 
     for query in ["披萨", "数据库 error", "C++ 猫 nothing", "cafe 🎂 连接 timeout", "errors of the gateway", "数"]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from memory_server.knowledge.sessions.ids import FIELDS, SOURCES, Named, Source, from_headers, named, resolve
+from memory_server.knowledge.sessions.ids import FIELDS, SOURCES, Identity, Source, from_headers, named, resolve
 
 NAMES: dict[Source, str] = {"argument": "a", "header": "h", "session": "s", "setting": "d"}
 MIXES = [mix for n in range(5) for mix in itertools.combinations(SOURCES, n)]
@@ -21,7 +21,7 @@ MIXES = [mix for n in range(5) for mix in itertools.combinations(SOURCES, n)]
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("mix", MIXES, ids=["+".join(mix) or "none" for mix in MIXES])
 def test_an_id_comes_from_the_first_source_that_has_it(field: str, mix: tuple[Source, ...]) -> None:
-    sources: dict[Source, Named] = {
+    sources: dict[Source, Identity] = {
         source: named(**{field: NAMES[source] if source in mix else ""}) for source in SOURCES
     }
     if field == "user_id" and not mix:
@@ -41,7 +41,7 @@ def test_an_id_comes_from_the_first_source_that_has_it(field: str, mix: tuple[So
         st.builds(named, *(st.sampled_from(["", "alice", "bob", "*"][: 4 if n else 3]) for n in range(3))),
     )
 )
-def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, Named]) -> None:
+def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, Identity]) -> None:
     if not any(each.user_id for each in sources.values()):
         return
     caller = resolve(sources)
@@ -53,7 +53,7 @@ def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, 
 
 
 def test_a_user_is_required_where_the_settings_say_so() -> None:
-    sources: dict[Source, Named] = {"setting": named("default_user")}
+    sources: dict[Source, Identity] = {"setting": named("default_user")}
     assert resolve(sources).user_id == "default_user"
     with pytest.raises(InvalidInput, match="No user is named; give user_id"):
         resolve(sources, require_user=True)
@@ -61,7 +61,7 @@ def test_a_user_is_required_where_the_settings_say_so() -> None:
 
 
 def test_a_star_is_for_reading_only() -> None:
-    sources: dict[Source, Named] = {"argument": named("alice", "*"), "setting": named("alice", "coder")}
+    sources: dict[Source, Identity] = {"argument": named("alice", "*"), "setting": named("alice", "coder")}
     caller = resolve(sources)
     assert (caller.agent_id, caller.sources["agent_id"]) == (None, "argument")
     with pytest.raises(InvalidInput, match=r"`\*` as agent_id is for reading only"):
@@ -111,15 +111,15 @@ def test_two_spellings_of_a_name_are_one_user() -> None:
     assert named("e\u0301").user_id == "é"
 
 
-HEADERS: list[tuple[list[tuple[str, str]], Named | str]] = [
-    ([], Named()),
+HEADERS: list[tuple[list[tuple[str, str]], Identity | str]] = [
+    ([], Identity()),
     ([("Host", "x"), ("X-Memory-User-ID", "alice")], named("alice")),
     ([("x-memory-user-id", "%E5%B0%8F%E6%98%8E"), ("X-MEMORY-AGENT-ID", "*")], named("小明", "*")),
     ([("X-Memory-User-ID", "小明".encode().decode("latin-1"))], named("小明")),
     ([("X-Memory-User-ID", "小明")], named("小明")),
-    ([("X-Memory-Run-ID", "")], Named()),
+    ([("X-Memory-Run-ID", "")], Identity()),
     ([("X-Memory-Session-Metadata", '{"a": [1]}')], named(metadata={"a": [1]})),
-    ([("X-Memory-Session-Metadata", "%7B%7D")], Named()),
+    ([("X-Memory-Session-Metadata", "%7B%7D")], Identity()),
     ([("X-Memory-User-ID", "%FF")], "x-memory-user-id is not UTF-8"),
     ([("X-Memory-User-ID", "\xff")], "x-memory-user-id is not UTF-8"),
     ([("X-Memory-User-ID", "a"), ("x-memory-user-id", "b")], "comes twice"),
@@ -133,7 +133,7 @@ HEADERS: list[tuple[list[tuple[str, str]], Named | str]] = [
 
 @pytest.mark.parametrize(("headers", "meant"), HEADERS)
 def test_headers(headers: list[tuple[str, str]], meant: Any) -> None:
-    if isinstance(meant, Named):
+    if isinstance(meant, Identity):
         assert from_headers(headers) == meant
     else:
         with pytest.raises(InvalidInput, match=meant):

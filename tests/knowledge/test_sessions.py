@@ -22,7 +22,7 @@ from memory_server.app import App, Shared
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.service import Knowledge
-from memory_server.knowledge.sessions.ids import FIELDS, Wire, named
+from memory_server.knowledge.sessions.ids import FIELDS, RequestInfo, named
 from memory_server.knowledge.sessions.sessions import SessionOptions, Sessions
 from memory_server.memories.memories import Call
 from memory_server.serving.server import build_server
@@ -189,12 +189,12 @@ async def test_what_was_begun_holds_for_its_own_connection(tmp_path: Path, clock
             assert (await said(one.call, "memory_add", messages="tea"))["session"]["user_id"] == "alice"
             assert (await said(other.call, "memory_get_stats"))["session"]["user_id"] == "default_user"
     sessions = Sessions(SqliteStore(tmp_path / "k", clock), clock)
-    passing = Wire(lasts=False)
+    passing = RequestInfo(lasts=False)
     with pytest.raises(InvalidInput, match="Connections do not last here; send X-Memory-User-ID"):
         sessions.begin(named("x"), passing)
     sessions.begin(named("user of the process"))
     assert sessions.caller(named(), passing).user_id == "default_user", "not that of the process"
-    assert sessions.caller(named(), Wire(headers=named("of header"))).sources == {"user_id": "header"}
+    assert sessions.caller(named(), RequestInfo(headers=named("of header"))).sources == {"user_id": "header"}
     await sessions.store.aclose()
 
 
@@ -269,7 +269,7 @@ async def test_what_is_read_only_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_headers_reach_the_tools(app: App) -> None:
-    context = replace(app.call, wire=Wire(headers=named("小明", "phone"), lasts=False))
+    context = replace(app.call, wire=RequestInfo(headers=named("小明", "phone"), lasts=False))
     added = await said(context, "memory_add", messages="x")
     assert added["session"]["sources"] == {"user_id": "header", "agent_id": "header"}
     assert added["memories"][0]["user_id"] == "小明"

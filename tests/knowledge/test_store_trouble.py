@@ -21,7 +21,7 @@ from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwrit
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
-from memory_server.knowledge.ports import Held
+from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -424,13 +424,13 @@ async def test_an_index_that_another_process_is_making_is_read_a_moment_later(tm
     store = SqliteStore(tmp_path / "k.sqlite3", lambda: 1)
     tries: list[int] = []
 
-    def read(held: Held) -> int:
+    def read(held: ScopeView) -> int:
         tries.append(1)
         if len(tries) == 1:
             raise sqlite3.OperationalError("vtable constructor failed: terms")
         return held.count(Filter())
 
-    assert await store.look(NOTES, read) == 0
+    assert await store.read(NOTES, read) == 0
     assert len(tries) == 2
     await store.aclose()
 

@@ -13,8 +13,8 @@ import pytest
 from llm.fake_provider import Act, completion, failure, provider
 
 from memory_server.kernel.errors import ModelsFailed
-from memory_server.knowledge.ports import Asked, ModelCall
-from memory_server.llm.chain import Chain, Line
+from memory_server.knowledge.ports import ModelCall, ModelResponse
+from memory_server.llm.chain import FallbackChain, ProviderClient
 from memory_server.llm.wire import Provider
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
@@ -40,17 +40,17 @@ def read(answer: Mapping[str, Any]) -> str:
     return str(answer["text"])
 
 
-def chain(ledger: SqliteStore, *urls: str, kind: Any = "openai", **given: Any) -> Chain:
+def chain(ledger: SqliteStore, *urls: str, kind: Any = "openai", **given: Any) -> FallbackChain:
     providers = [Provider(kind, f"m{number}", url, "KEY", 2.0, 10.0) for number, url in enumerate(urls)]
     tokens = given.pop("tokens_per_day", 200_000)
-    return Chain([Line(each, ledger, now_ms, {"KEY": KEY}, tokens) for each in providers], **given)
+    return FallbackChain([ProviderClient(each, ledger, now_ms, {"KEY": KEY}, tokens) for each in providers], **given)
 
 
 def contents(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
 
 
-async def ask(made: Chain) -> Asked[str]:
+async def ask(made: FallbackChain) -> ModelResponse[str]:
     return await made.ask("test", "be brief", "{}", SCHEMA, read)
 
 
@@ -196,7 +196,7 @@ async def test_a_proxy_does_not_touch_loopback_and_no_key_is_kept(
 @pytest.mark.parametrize(("key", "said"), [("", "the variable KEY is not set"), ("a\nb", "cannot be reached")])
 async def test_a_key_that_cannot_be_sent(ledger: SqliteStore, key: str, said: str) -> None:
     async with provider(lambda _: completion({"text": "ok"})) as fake:
-        made = Chain([Line(Provider("openai", "m", fake.url, "KEY"), ledger, now_ms, {"KEY": key})])
+        made = FallbackChain([ProviderClient(Provider("openai", "m", fake.url, "KEY"), ledger, now_ms, {"KEY": key})])
         with pytest.raises(ModelsFailed, match=said) as refused:
             await ask(made)
     assert "a\nb" not in str(refused.value)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlp import (
-    Emphasis,
     Enrichment,
     Keyword,
-    Sought,
+    QueryTerm,
+    QueryWeights,
     enriched_keywords,
     extract_message_keywords,
     sought_grams,
@@ -35,7 +35,7 @@ SCRIPTS = Enrichment(scripts=True)
 DATES = Enrichment(dates=True)
 STEMS = Enrichment(stems=True)
 LONG = Enrichment(long_texts=True)
-ALIKE = Emphasis()
+ALIKE = QueryWeights()
 """Everything in a query counts alike."""
 
 
@@ -175,7 +175,7 @@ def test_any_text_can_be_enriched_and_a_word_comes_once(text: str) -> None:
 
 # --- what is asked -------------------------------------------------------------------------------------------------
 
-EMPHASIS = Emphasis(earlier=0.3, function_words=0.5, relative_days=0.25, pairs=1.0)
+EMPHASIS = QueryWeights(earlier=0.3, function_words=0.5, relative_days=0.25, pairs=1.0)
 
 
 def factors(*texts: str, options: Enrichment = STEMS) -> dict[str, float]:
@@ -190,7 +190,7 @@ def test_the_last_message_counts_fully_and_each_one_before_it_less() -> None:
 def test_a_word_of_several_messages_counts_as_in_the_last_of_them() -> None:
     found = sought_words([Said("pizza"), Said("pizza")], STEMS, EMPHASIS, now_ms=NOW)
     (once,) = sought_words([Said("pizza")], STEMS, EMPHASIS, now_ms=NOW).values()
-    assert found == {"pizza": Sought(pytest.approx(1.3 * once.weight), 1.0)}
+    assert found == {"pizza": QueryTerm(pytest.approx(1.3 * once.weight), 1.0)}
 
 
 def test_only_what_the_last_message_says_by_itself_is_telling() -> None:
@@ -216,7 +216,7 @@ def test_a_day_by_its_distance_counts_less_but_not_where_it_is_all_there_is() ->
 
 def test_nothing_of_a_silenced_role_or_message_is_sought() -> None:
     messages = [Said("pizza"), Said("sushi", "assistant"), Said("pasta")]
-    found = sought_words(messages, STEMS, Emphasis(earlier=0.0), now_ms=NOW, role_weights={"user": 0.0})
+    found = sought_words(messages, STEMS, QueryWeights(earlier=0.0), now_ms=NOW, role_weights={"user": 0.0})
     assert found == {}
 
 
@@ -262,8 +262,8 @@ def test_no_word_of_a_long_text_is_lost_and_a_short_one_does_not_outweigh_a_ques
 def test_earlier_messages_count_by_the_form_of_the_last_one(last: str, factor: float) -> None:
     messages = [Said("quinces"), Said(last)]
     for emphasis, expected in (
-        (Emphasis(earlier=0.7, before_question=0.1), factor),
-        (Emphasis(earlier=0.2, before_question=0.1), min(factor, 0.2)),
-        (Emphasis(earlier=0.7), 0.7),
+        (QueryWeights(earlier=0.7, before_question=0.1), factor),
+        (QueryWeights(earlier=0.2, before_question=0.1), min(factor, 0.2)),
+        (QueryWeights(earlier=0.7), 0.7),
     ):
         assert sought_words(messages, STEMS, emphasis, now_ms=NOW)["quinc"].factor == pytest.approx(expected)

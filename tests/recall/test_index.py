@@ -23,7 +23,7 @@ from memory_server.conversations.recall.index import MIN_TOMBSTONES, Columns, Fl
 from memory_server.conversations.recall.indexed_selection import decide, matched
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
 from memory_server.conversations.recall.relevance import receipts
-from memory_server.conversations.recall.words import GramText, Query, Wording
+from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
 from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, ShortTermSearch
 from memory_server.conversations.services import Services
 
@@ -32,7 +32,7 @@ WORDS = ["披萨", "生日", "猫", "狗", "海"]
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "reinforce", "forget"]), st.integers(0, 9), st.integers(0, 2**31)))
 
 
-def points_of(index: Index, query: Query) -> Floats:
+def points_of(index: Index, query: RecallQuery) -> Floats:
     """What each row shares with the query."""
     return matched(Columns([Searched({}, index)]), query, P).points
 
@@ -90,7 +90,7 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
     index = Index(memories)
     ages = np.maximum(NOW - index.times, 0)
     ours = points_of(index, query) - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms)) + index.scores
-    judged = receipts(memories, query, now_ms=NOW, parameters=P, wording=Wording())
+    judged = receipts(memories, query, now_ms=NOW, parameters=P, wording=KeywordOptions())
     plain = {m.id: receipt.relevance for m, receipt in zip(memories, judged, strict=True)}
     assert np.max(np.abs(ours - [plain[name] for name in index.ids])) <= 1e-12 * 200
     for seed in range(5):
@@ -103,7 +103,7 @@ def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
     twice = replace(memory("a"), words=("猫", "猫"), weights=(3.0, 4.0))
     query = query_of({"猫": 1.0})
     assert points_of(Index([twice]), query).tolist() == [9.0]
-    [receipt] = receipts([twice], query, now_ms=twice.time_ms, parameters=P, wording=Wording())
+    [receipt] = receipts([twice], query, now_ms=twice.time_ms, parameters=P, wording=KeywordOptions())
     assert receipt.match == 9.0
 
 

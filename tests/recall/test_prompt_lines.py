@@ -15,7 +15,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.prompt_lines import Language, prompt_lines, when_text
 from memory_server.conversations.recall.relevance import Receipt
 from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role
 from memory_server.kernel.recalled_block import FOOT, HEAD, marked
 from nlp import Enrichment
@@ -241,7 +241,9 @@ def in_the_middle(fact: str, filler: str, chars: int) -> str:
 def test_of_a_long_message_the_sentence_that_matches_comes(fact: str, filler: str, query: str) -> None:
     # Three days before NOW it was the 18th of June.
     told = said(Message("user", "嗯？"), Message("assistant", in_the_middle(fact, filler, 12_000)))
-    text = render(told, query={query: 9.0}, max_chars=1_100, wording=Wording(enrichment=EVERYTHING, zone=SHANGHAI))
+    text = render(
+        told, query={query: 9.0}, max_chars=1_100, wording=KeywordOptions(enrichment=EVERYTHING, zone=SHANGHAI)
+    )
     assert fact.strip() in text
     assert text.splitlines()[0].endswith("嗯？")
     assert text.splitlines()[1].startswith("助手（3 天前，早上）：…")
@@ -253,7 +255,7 @@ def test_a_name_that_is_never_cut_is_found_in_the_conversation_that_has_it() -> 
     content = in_the_middle("龙胆阿芙来过。", "今天天气真不错，我们出去走了走。", 3_000)
     told = memory("m", messages=(Message("user", content),), chat="小明")
     for names, found in (({"小*": ("龙胆阿芙",)}, True), ({"阿*": ("龙胆阿芙",)}, False)):
-        text = render(told, query={"龙胆阿芙": 9.0}, wording=Wording(enrichment=EVERYTHING, names_of=names))
+        text = render(told, query={"龙胆阿芙": 9.0}, wording=KeywordOptions(enrichment=EVERYTHING, names_of=names))
         assert ("龙胆阿芙来过" in text) == found
 
 

@@ -12,14 +12,14 @@ from sample_memories import DAY, HOUR, KEYWORDS, MINUTE, NOW, memory, query_of
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import Receipt, age_of, age_text, decay, receipts
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 
 P = RecallParameters()
 
 
 def judged(kept: ShortTermMemory, query: dict[str, float], now_ms: int) -> Receipt:
     """The receipt of a memory that is all there is."""
-    [receipt] = receipts([kept], query_of(query), now_ms=now_ms, parameters=P, wording=Wording())
+    [receipt] = receipts([kept], query_of(query), now_ms=now_ms, parameters=P, wording=KeywordOptions())
     return receipt
 
 

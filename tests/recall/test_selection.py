@@ -21,7 +21,7 @@ from memory_server.conversations.recall.index import Index, Searched
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall, flashback_weight, reinforcements
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 
 P = RecallParameters()
 WORD = query_of({"披萨": 10.0})
@@ -31,7 +31,9 @@ def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: Re
     return both(memories, WORD, seed=seed, parameters=parameters)
 
 
-def both(memories: Sequence[ShortTermMemory], query: Query, *, seed: int, parameters: RecallParameters = P) -> Recall:
+def both(
+    memories: Sequence[ShortTermMemory], query: RecallQuery, *, seed: int, parameters: RecallParameters = P
+) -> Recall:
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     found = decide([Searched({m.id: m for m in memories}, Index(memories))], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from memory_server.conversations.recall.index import Index, Searched, index_of
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall, hold_on
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.storage.json_store import codec
 
 P = RecallParameters()
@@ -113,7 +113,13 @@ def test_an_index_that_followed_counts_no_memory_that_is_gone() -> None:
     apply(state, [Added(said(0, "one")), Added(said(0, "one", name="b")), Added(said(0, "two", name="b"))])
     searched = [Searched(state.short_term, index)]
     found = decide(
-        searched, Query(), conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P, session=Session("one", 0)
+        searched,
+        RecallQuery(),
+        conversation_id="chat",
+        now_ms=NOW,
+        rng=Random(1),
+        parameters=P,
+        session=Session("one", 0),
     ).recall
     assert (found.held_back.in_context, found.held_back.recent, found.searched) == (1, 0, 2)
 

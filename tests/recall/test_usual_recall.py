@@ -25,14 +25,14 @@ from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.conversations.recall.relevance import match_needed, rarity, receipts
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.words import Query, Wording
+from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.messages import Message, context_text
-from memory_server.memories.turns import recollect
-from nlp import Emphasis, Enrichment
+from memory_server.memories.turns import recall_for_turn
+from nlp import Enrichment, QueryWeights
 
-WORDING = Wording(
+WORDING = KeywordOptions(
     enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=Emphasis(earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
+    emphasis=QueryWeights(earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
     zone=UTC,
 )
 ALL = replace(USUAL, least_match=0.0, flashback_count=0)
@@ -238,7 +238,7 @@ def test_small_talk_brings_nothing(talk: str) -> None:
 def test_the_bound_grows_with_the_number_of_memories_after_a_question_up_to_300(
     question: bool, grows_beyond: tuple[int, ...]
 ) -> None:
-    query = Query(question=question)
+    query = RecallQuery(question=question)
     bounds = [match_needed(count, query, USUAL) for count in (0, 12, 300, 3_000, 100_000)]
     assert bounds == [match_needed(count, query, USUAL) for count in grows_beyond] == sorted(bounds)
     assert bounds[0] == bounds[1] < bounds[2]
@@ -255,9 +255,9 @@ async def test_the_names_of_who_takes_part_and_of_who_speaks_are_never_cut(tmp_p
         assert "龙胆阿芙" in said_by.memory.words
         messages = [Message("user", "龙胆阿芙在哪里？")]
         for participants in ({"character": "龙胆阿芙"}, {"character": {"name": "龙胆阿芙"}}):
-            found = await recollect(chat, messages, participants=participants)
+            found = await recall_for_turn(chat, messages, participants=participants)
             assert "龙胆阿芙" in found.found.recall.query.words
-        assert "龙胆阿芙" not in (await recollect(chat, messages)).found.recall.query.words
+        assert "龙胆阿芙" not in (await recall_for_turn(chat, messages)).found.recall.query.words
 
 
 def test_a_name_is_found_whole_and_by_its_parts() -> None:

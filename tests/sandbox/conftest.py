@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from attacks.driver import Driver
 
-from sandbox import Limits
+from sandbox import SandboxLimits
 
 
 @pytest.fixture(scope="session")
 def driver() -> Iterator[Driver]:
-    made = Driver(Limits(), workers=1)
+    made = Driver(SandboxLimits(), workers=1)
     yield made
     made.close()

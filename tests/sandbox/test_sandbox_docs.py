@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 from attacks.driver import Driver, outcome
 
-from sandbox import FailureKind, Limits
+from sandbox import FailureKind, SandboxLimits
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PAGE, CHINESE = ((REFERENCE / name).read_text(encoding="utf-8") for name in ("trigger-api.md", "trigger-api.zh-CN.md"))
@@ -32,7 +32,7 @@ def test_an_example_of_the_reference_comes_out_as_it_says(
     assert mark is not None, "every example has a mark at its end"
     source = example[: mark.start()]
     now = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
-    there = Driver(Limits(), timezone="UTC", workers=1) if "getHours" in source else driver
+    there = Driver(SandboxLimits(), timezone="UTC", workers=1) if "getHours" in source else driver
     try:
         (verdict,) = there.run(there.sandbox.evaluate([source], context, now=now, seed=1))
     finally:
@@ -46,7 +46,7 @@ def test_the_reference_has_its_examples() -> None:
 
 
 def test_the_limits_and_kinds_of_the_reference_are_those_of_the_code() -> None:
-    limits = Limits()
+    limits = SandboxLimits()
     for said in (
         f"| time of one trigger | {limits.trigger_seconds:g} s |",
         f"once one has timed out | {limits.after_timeout_seconds:g} s |",

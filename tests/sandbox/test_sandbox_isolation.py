@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from attacks.driver import Driver, outcome
 
-from sandbox import Limits
+from sandbox import SandboxLimits
 from sandbox.host import process
 
 GLOBALS = [
@@ -199,7 +199,7 @@ def soft(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     )
     start = process._START.replace("from sandbox.worker", open_hole + "from sandbox.worker")
     monkeypatch.setattr(process, "_START", start)
-    made = Driver(Limits(), workers=1)
+    made = Driver(SandboxLimits(), workers=1)
     yield made
     made.close()
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from attacks.driver import CONTEXT, NOW, Driver, outcome
 
-from sandbox import Failed, Limits
+from sandbox import Failed, SandboxLimits
 
 FIRED = [
     "1 + 1",
@@ -148,7 +148,7 @@ def test_numbers_are_spread_evenly(driver: Driver) -> None:
     [("Asia/Shanghai", 17, 30), ("America/New_York", 5, 30), ("UTC", 9, 30), ("Asia/Kolkata", 15, 0)],
 )
 def test_the_time_zone_holds_by_every_road(zone: str, hour: int, minute: int) -> None:
-    there = Driver(Limits(), timezone=zone, workers=1)
+    there = Driver(SandboxLimits(), timezone=zone, workers=1)
     try:
         source = f"""new Date().getHours() === {hour} && new Date().toString().includes(' {hour:02}:')
           && Date().includes(' {hour:02}:')

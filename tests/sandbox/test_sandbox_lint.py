@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sandbox.errors import ProtocolError
 from sandbox.javascript.linting import lint
-from sandbox.javascript.syntax import Finding, parse
+from sandbox.javascript.syntax import LintFinding, parse
 from sandbox.protocol import findings
 
 NOW = datetime(2026, 7, 17, tzinfo=UTC)
@@ -193,7 +193,7 @@ LEFT_ALONE = [
 ]
 
 
-def found(source: str) -> list[Finding]:
+def found(source: str) -> list[LintFinding]:
     return lint(parse(source), NOW)
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from attacks.driver import Driver, outcome
 
-from sandbox import Limits, SandboxUnavailable
+from sandbox import SandboxLimits, SandboxUnavailable
 from sandbox.host.process import resident_mb
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -181,7 +181,7 @@ def test_code_in_the_worker_cannot_change_the_limits_of_another_process() -> Non
 
 
 def test_a_missing_layer_is_told_and_can_be_demanded() -> None:
-    without = Driver(Limits(), workers=1, without_layers=["seccomp"])
+    without = Driver(SandboxLimits(), workers=1, without_layers=["seccomp"])
     try:
         layers = without.run(without.sandbox.describe())["layers"]
         assert not layers["seccomp"]["holds"]
@@ -189,7 +189,7 @@ def test_a_missing_layer_is_told_and_can_be_demanded() -> None:
         assert outcome(without.evaluate("1")[0]) == "fired"
     finally:
         without.close()
-    strict = Driver(Limits(), workers=1, without_layers=["seccomp"], require_all_layers=True)
+    strict = Driver(SandboxLimits(), workers=1, without_layers=["seccomp"], require_all_layers=True)
     try:
         with pytest.raises(SandboxUnavailable, match="layer of protection is missing here: seccomp"):
             strict.evaluate("1")
@@ -201,7 +201,7 @@ PORTABLE = ["parent", "files", "memory", "privileges", "landlock", "seccomp"]
 
 
 def test_without_any_layer_of_the_system_the_portable_rest_holds() -> None:
-    bare = Driver(Limits(trigger_seconds=0.5), workers=1, without_layers=PORTABLE)
+    bare = Driver(SandboxLimits(trigger_seconds=0.5), workers=1, without_layers=PORTABLE)
     try:
         got = bare.evaluate("1", "for (;;);", "const a = []; for (;;) a.push({})", "0")
         assert [outcome(verdict) for verdict in got] == ["fired", "timeout", "out_of_memory", "quiet"] or [
@@ -237,7 +237,7 @@ def replaced(driver: Driver, trigger: str) -> bool:
 
 
 def test_a_worker_with_a_function_that_does_not_stop_is_replaced_when_it_has_nothing_to_do() -> None:
-    driver = Driver(Limits(trigger_seconds=0.2), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=0.2), workers=1)
     try:
         assert replaced(driver, "new Array(2 ** 32 - 1).copyWithin(1, 0)")
     finally:
@@ -250,7 +250,7 @@ def test_a_worker_whose_libraries_keep_much_memory_is_replaced() -> None:
         "const all = []; while (all.length < 400) all.push(new Intl.DateTimeFormat('zh-u-ca-chinese', FULL)); true"
     )
     full = "{ dateStyle: 'full', timeStyle: 'full' }"
-    driver = Driver(Limits(trigger_seconds=20, search_seconds=20, data_mb=140), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=20, search_seconds=20, data_mb=140), workers=1)
     try:
         assert replaced(driver, formats.replace("FULL", full))
     finally:

@@ -8,7 +8,7 @@ from attacks.driver import CONTEXT, NOW
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox import Failed, Fired, Limits, Quiet
+from sandbox import Failed, Fired, Quiet, SandboxLimits
 from sandbox.errors import ProtocolError
 from sandbox.host.search import Scene, Search
 from sandbox.javascript.positions import place_of_name
@@ -46,7 +46,7 @@ EVENTS = st.lists(
 )
 
 
-def new(*sources: Any, limits: Limits = Limits()) -> Search:  # noqa: B008 - frozen
+def new(*sources: Any, limits: SandboxLimits = SandboxLimits()) -> Search:  # noqa: B008 - frozen
     return Search(limits, sources, Scene(CONTEXT, NOW, 1), range(len(sources)))
 
 
@@ -105,7 +105,7 @@ def asked(search: Search, *, step: bool = False) -> dict[str, Any]:
 
 
 def test_one_that_needs_long_runs_again_alone_when_the_others_are_decided() -> None:
-    limits = Limits()
+    limits = SandboxLimits()
     search = new("slow", "slower", "1", "2", limits=limits)
     search.begin()
     assert asked(search) == {"triggers": ["slow", "slower", "1", "2"], "seconds": limits.sprint_seconds}
@@ -123,7 +123,7 @@ def test_one_that_needs_long_runs_again_alone_when_the_others_are_decided() -> N
 
 
 def test_one_that_nobody_waits_for_has_its_whole_time_at_once() -> None:
-    limits = Limits()
+    limits = SandboxLimits()
     search = new("slow", limits=limits)
     assert asked(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
     search = new("slow", "1", limits=limits)
@@ -172,7 +172,7 @@ def test_what_was_put_off_is_named_when_the_time_is_over() -> None:
 
 
 def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
-    search = new("1", "2", limits=Limits(search_seconds=100.0))
+    search = new("1", "2", limits=SandboxLimits(search_seconds=100.0))
     search.begin()
     search.request(step=False)
     search.waited(30.0)
@@ -185,7 +185,7 @@ def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
 
 
 def test_a_traced_copy_has_its_notes() -> None:
-    search = Search(Limits(), ["one"], Scene(CONTEXT, NOW, 1), [0], copy=TracedCopy("one", "two", "probe"))
+    search = Search(SandboxLimits(), ["one"], Scene(CONTEXT, NOW, 1), [0], copy=TracedCopy("one", "two", "probe"))
     body = search.request(step=False).body
     assert (body["triggers"], body["original"], body["probe"]) == (["one"], "two", "probe")
     assert search.take(Frame(Kind.DONE, {"rows": [[1, 7]], "trace": [{"operands": []}]}))
@@ -193,7 +193,7 @@ def test_a_traced_copy_has_its_notes() -> None:
 
 
 def test_places_of_texts_that_do_not_compile_come_with_the_last_verdicts() -> None:
-    search = new("if (", "slow", "1", limits=Limits())
+    search = new("if (", "slow", "1", limits=SandboxLimits())
     search.request(step=False)
     assert not search.take(Frame(Kind.PART, {"rows": [[3, 1, "syntax", "SyntaxError", "script", None]]}))
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]], "places": [[0, 1, 5], [1, 1, 1]]}))
@@ -282,7 +282,7 @@ def test_many_long_triggers_go_in_portions() -> None:
 
 
 def test_a_context_over_the_bound_is_said_so() -> None:
-    search = new("1", limits=Limits(max_context_chars=10))
+    search = new("1", limits=SandboxLimits(max_context_chars=10))
     assert not search.open
     assert "at most 10" in search.verdicts()[0].message  # type: ignore[union-attr]
 

@@ -17,17 +17,17 @@ from attacks.driver import CONTEXT, EXPECTED, INNOCENT, NOW, Driver, outcome
 from sandbox import (
     Failed,
     Fired,
-    Limits,
     PatternError,
     SandboxBusy,
     SandboxClosed,
+    SandboxLimits,
     SandboxUnavailable,
     TriggerSandbox,
 )
 from sandbox.host.records import TriggerRecords
 
-QUICK = Limits(trigger_seconds=0.6, after_timeout_seconds=0.6, search_seconds=8.0)
-CALM = Limits(trigger_seconds=20.0, after_timeout_seconds=20.0, search_seconds=60.0)
+QUICK = SandboxLimits(trigger_seconds=0.6, after_timeout_seconds=0.6, search_seconds=8.0)
+CALM = SandboxLimits(trigger_seconds=20.0, after_timeout_seconds=20.0, search_seconds=60.0)
 """For triggers that end by themselves, on a machine that others use too."""
 CULPRITS = {
     "timeout": "for (;;);",
@@ -72,7 +72,7 @@ def test_a_culprit_is_named_exactly(quick: Driver, calm: Driver, kind: str, plac
 def test_several_culprits_of_all_kinds_are_named_exactly() -> None:
     kinds = dict(zip(range(3, 40, 6), CULPRITS, strict=False))
     sources = [CULPRITS[kinds[index]] if index in kinds else good(index) for index in range(40)]
-    driver = Driver(Limits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0), workers=1)
     try:
         got = [outcome(verdict) for verdict in driver.evaluate(*sources)]
     finally:
@@ -88,7 +88,7 @@ def test_a_trigger_that_nearly_fills_the_memory_is_not_the_next_ones_fault(quick
 
 
 def test_a_used_up_budget_names_what_was_left_out() -> None:
-    driver = Driver(Limits(trigger_seconds=0.3, after_timeout_seconds=0.3, search_seconds=0.9), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=0.3, after_timeout_seconds=0.3, search_seconds=0.9), workers=1)
     try:
         verdicts = driver.evaluate("1", *[f"for (;;) /* {number} */;" for number in range(4)], "1")
         got = [outcome(verdict) for verdict in verdicts]
@@ -106,7 +106,7 @@ def test_a_used_up_budget_names_what_was_left_out() -> None:
 
 
 def test_a_trigger_that_needs_long_is_decided_after_the_others_and_gets_its_time() -> None:
-    driver = Driver(Limits(trigger_seconds=5.0, sprint_seconds=0.01, search_seconds=10.0), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=5.0, sprint_seconds=0.01, search_seconds=10.0), workers=1)
     slow = "let n = 0; while (n < 2e7) n += 1; n === 2e7"
     try:
         sources = [slow, "1", "nope", slow.replace("===", "!=="), "0"]
@@ -119,7 +119,7 @@ def test_a_trigger_that_needs_long_is_decided_after_the_others_and_gets_its_time
 
 
 def test_what_was_stopped_leaves_the_realm_as_it_was() -> None:
-    driver = Driver(Limits(sprint_seconds=0.01, trigger_seconds=0.05, after_timeout_seconds=0.05), workers=1)
+    driver = Driver(SandboxLimits(sprint_seconds=0.01, trigger_seconds=0.05, after_timeout_seconds=0.05), workers=1)
     stopped = (
         "context.messages.length = 0; for (;;) ;",
         "Promise.resolve().then(() => { context.messages.length = 0 }); for (;;) ;",
@@ -138,7 +138,7 @@ def test_what_was_stopped_leaves_the_realm_as_it_was() -> None:
 
 
 def test_after_a_first_timeout_the_others_get_less() -> None:
-    driver = Driver(Limits(trigger_seconds=0.5, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=0.5, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
     try:
         first, second = driver.evaluate("for (;;);", "1", "for (;;);")[::2]
         assert isinstance(first, Failed)
@@ -150,7 +150,7 @@ def test_after_a_first_timeout_the_others_get_less() -> None:
 
 
 def test_a_timeout_under_less_time_is_no_offence() -> None:
-    driver = Driver(Limits(trigger_seconds=0.4, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
     first, second = "for (;;) /* first */;", "for (;;) /* second */;"
     try:
         assert [outcome(verdict) for verdict in driver.evaluate(first, second)] == ["timeout", "timeout"]
@@ -161,7 +161,7 @@ def test_a_timeout_under_less_time_is_no_offence() -> None:
 
 
 def test_what_ran_when_the_time_ended_is_named() -> None:
-    driver = Driver(Limits(trigger_seconds=1.0, search_seconds=0.4), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=1.0, search_seconds=0.4), workers=1)
     burner = "for (;;) /* burner */;"
     try:
         running, *others = driver.evaluate(burner, "1", "0")
@@ -220,7 +220,7 @@ def test_an_error_that_fails_when_it_is_looked_at_is_the_triggers_own_failure(qu
 
 
 def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
-    driver = Driver(Limits(trigger_seconds=0.2, after_timeout_seconds=0.2, search_seconds=0.25), workers=1)
+    driver = Driver(SandboxLimits(trigger_seconds=0.2, after_timeout_seconds=0.2, search_seconds=0.25), workers=1)
     try:
         driver.run(driver.sandbox.warm())
         began = time.monotonic()
@@ -260,7 +260,7 @@ def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
     quick.evaluate(offender, "1")
     record = quick.sandbox.record_of(offender)
     assert (record.timeouts, record.out_of_memory, record.killed, record.last) == (1, 0, 0, NOW)
-    tight = Driver(Limits(trigger_seconds=0.4, after_timeout_seconds=0.4, search_seconds=0.8), workers=1)
+    tight = Driver(SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.4, search_seconds=0.8), workers=1)
     try:
         first = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]
         again = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]
@@ -271,7 +271,7 @@ def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
 
 
 def test_too_many_and_too_long_are_refused_by_name() -> None:
-    driver = Driver(Limits(max_source_chars=10, max_triggers=2), workers=1)
+    driver = Driver(SandboxLimits(max_source_chars=10, max_triggers=2), workers=1)
     try:
         verdicts = driver.evaluate("1", "1" * 11, "1")
         assert [outcome(verdict) for verdict in verdicts] == ["fired", "not_evaluated", "not_evaluated"]
@@ -289,7 +289,7 @@ def test_elapsed_times_add_up(quick: Driver) -> None:
 
 
 def test_an_empty_search_needs_no_worker() -> None:
-    driver = Driver(Limits())
+    driver = Driver(SandboxLimits())
     assert driver.evaluate() == ()
     assert driver.sandbox.pids == ()
     driver.close()
@@ -359,7 +359,7 @@ def test_a_single_trigger_is_not_blamed_for_a_worker_that_was_killed_from_outsid
 
 
 def test_a_hundred_searches_at_once_do_not_mix() -> None:
-    driver = Driver(Limits(), workers=2)
+    driver = Driver(SandboxLimits(), workers=2)
 
     async def one(index: int) -> list[str]:
         context = {"messages": [{"role": "user", "content": f"number {index}"}], "conversation_id": str(index)}
@@ -384,7 +384,7 @@ def test_a_hundred_searches_at_once_do_not_mix() -> None:
 
 
 def test_a_slow_search_does_not_stop_the_others() -> None:
-    driver = Driver(Limits(trigger_seconds=20, search_seconds=20), workers=2)
+    driver = Driver(SandboxLimits(trigger_seconds=20, search_seconds=20), workers=2)
 
     async def scenario() -> None:
         slow = asyncio.ensure_future(driver.sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1))
@@ -402,7 +402,7 @@ def test_a_slow_search_does_not_stop_the_others() -> None:
 
 
 def test_more_waiting_searches_than_allowed_are_refused() -> None:
-    driver = Driver(Limits(max_waiting=2), workers=1)
+    driver = Driver(SandboxLimits(max_waiting=2), workers=1)
 
     async def scenario() -> list[str]:
         searches = [driver.sandbox.evaluate(["1"], CONTEXT, now=NOW, seed=1) for _ in range(5)]
@@ -461,7 +461,7 @@ def test_a_sandbox_that_was_never_used_closes_without_a_process() -> None:
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "UTC\n"])
 def test_an_unknown_time_zone_is_refused_in_words(zone: str) -> None:
-    driver = Driver(Limits(), timezone=zone, workers=1)
+    driver = Driver(SandboxLimits(), timezone=zone, workers=1)
     try:
         with pytest.raises(SandboxUnavailable, match="no time zone"):
             driver.evaluate("1")
@@ -478,7 +478,7 @@ def test_wrong_settings_are_refused_when_they_are_made() -> None:
         {"max_triggers": 0},
     ):
         with pytest.raises(ValueError, match="must be"):
-            Limits(**wrong)  # type: ignore[arg-type]
+            SandboxLimits(**wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="workers"):
         TriggerSandbox(workers=0)
 
@@ -536,7 +536,7 @@ class TestMatchTexts:
         quick.run(scenario())
 
     def test_gives_nothing_partial_when_it_takes_too_long(self) -> None:
-        driver = Driver(Limits(search_seconds=0.3), workers=1)
+        driver = Driver(SandboxLimits(search_seconds=0.3), workers=1)
         try:
             with pytest.raises(PatternError, match=r"longer than 0\.3 s"):
                 driver.run(driver.sandbox.match_texts("/(a+)+$/", ["a", "a" * 40 + "b"]))

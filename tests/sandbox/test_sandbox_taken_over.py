@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attacks.driver import CONTEXT, NOW, Driver, outcome
 
-from sandbox import Failed, Fired, Limits, PatternError, protocol
+from sandbox import Failed, Fired, PatternError, SandboxLimits, protocol
 from sandbox.errors import ProtocolError
 from sandbox.host import process
 from sandbox.host.search import Scene, Search
@@ -53,7 +53,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
         "_START",
         FAKE.replace("VERSION", str(protocol.VERSION)).replace("ANSWER", f"(lambda a, n: [{request.param}])"),
     )
-    made = Driver(Limits(search_seconds=1.0), workers=1)
+    made = Driver(SandboxLimits(search_seconds=1.0), workers=1)
     yield made
     made.close()
 
@@ -117,7 +117,7 @@ def row(*parts: Any) -> dict[str, Any]:
     ids=repr,
 )
 def test_nonsense_is_refused(body: dict[str, Any]) -> None:
-    search = Search(Limits(), ["1"], Scene(CONTEXT, NOW, 1), [0])
+    search = Search(SandboxLimits(), ["1"], Scene(CONTEXT, NOW, 1), [0])
     search.begin()
     search.request(step=False)
     with pytest.raises(ProtocolError):
@@ -125,7 +125,7 @@ def test_nonsense_is_refused(body: dict[str, Any]) -> None:
 
 
 def test_messages_are_cut_and_cleaned() -> None:
-    search = Search(Limits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
+    search = Search(SandboxLimits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
     search.begin()
     search.request(step=False)
     body = row(3, 1, "thrown", "\ud800\x1b[31m\u202e" + "y" * 10**6, 1, 1) | {"console": ["\x1b" + "z" * 10**6]}
@@ -140,7 +140,7 @@ def test_messages_are_cut_and_cleaned() -> None:
 
 
 def test_a_flood_of_console_lines_and_frames_is_refused() -> None:
-    search = Search(Limits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
+    search = Search(SandboxLimits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
     search.begin()
     search.request(step=False)
     assert not search.take(Frame(Kind.PART, {"rows": [], "console": ["a"] * 150}))

@@ -32,16 +32,16 @@ from memory_server.conversations.history import name_of
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import ConversationStore
 from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryNotFound
 from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from nlp import Emphasis
+from nlp import QueryWeights
 
 pytestmark = pytest.mark.anyio
 
-WITH_PAIRS = Wording(emphasis=Emphasis(pairs=0.3))
+WITH_PAIRS = KeywordOptions(emphasis=QueryWeights(pairs=0.3))
 
 
 @dataclass

@@ -28,22 +28,22 @@ HELD = Contents("小明", (memory("a", extra={"mood": "calm"}), memory("b")), (t
 
 
 def made(folder: Path, name: str = "one") -> BackupFolder:
-    shelf = BackupFolder(folder)
-    writer = shelf.begin(name, NOW)
+    shared_conversation = BackupFolder(folder)
+    writer = shared_conversation.begin(name, NOW)
     writer.add(HELD)
     writer.finish()
-    return shelf
+    return shared_conversation
 
 
-def read(shelf: BackupFolder, name: str = "one") -> list[Contents]:
-    with shelf.open(name) as (_, conversations):
+def read(shared_conversation: BackupFolder, name: str = "one") -> list[Contents]:
+    with shared_conversation.open(name) as (_, conversations):
         return list(conversations)
 
 
 def test_what_is_set_aside_is_read_again_and_listed(tmp_path: Path) -> None:
-    shelf = made(tmp_path / "backups")
-    assert read(shelf) == [HELD]
-    (one,) = shelf.listed()
+    shared_conversation = made(tmp_path / "backups")
+    assert read(shared_conversation) == [HELD]
+    (one,) = shared_conversation.listed()
     path = tmp_path / "backups" / f"one{ENDING}"
     assert (one.name, one.created_ms, one.size_bytes) == ("one", NOW, path.stat().st_size)
     assert (one.conversations, one.short_term, one.long_term, one.problem) == (1, 2, 1, None)
@@ -67,8 +67,12 @@ def test_any_gunzip_shows_all_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_lead_elsewhere_or_work_nowhere_are_refused(tmp_path: Path, name: str) -> None:
-    shelf = BackupFolder(tmp_path / "backups")
-    for call in (lambda: shelf.begin(name, NOW), lambda: shelf.delete(name), lambda: read(shelf, name)):
+    shared_conversation = BackupFolder(tmp_path / "backups")
+    for call in (
+        lambda: shared_conversation.begin(name, NOW),
+        lambda: shared_conversation.delete(name),
+        lambda: read(shared_conversation, name),
+    ):
         with pytest.raises(InvalidInput, match="name"):
             call()
     assert os.listdir(tmp_path) == []
@@ -81,11 +85,11 @@ def test_names_in_any_script_are_fine() -> None:
 
 
 def test_a_backup_is_never_replaced_not_even_in_a_race(tmp_path: Path) -> None:
-    shelf = made(tmp_path)
+    shared_conversation = made(tmp_path)
     before = (tmp_path / f"one{ENDING}").read_bytes()
     with pytest.raises(InvalidInput, match="already; choose another name"):
-        shelf.begin("one", NOW)
-    first, second = shelf.begin("two", NOW), shelf.begin("two", NOW)
+        shared_conversation.begin("one", NOW)
+    first, second = shared_conversation.begin("two", NOW), shared_conversation.begin("two", NOW)
     first.finish()
     with pytest.raises(InvalidInput, match="already"):
         second.finish()
@@ -108,23 +112,23 @@ def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refu
             writer.discard()
         return mark
 
-    shelf = BackupFolder(tmp_path / "backups")
+    shared_conversation = BackupFolder(tmp_path / "backups")
     with ThreadPoolExecutor(2) as pool:
         for number, marks in enumerate([("a", "b"), ("a", "c")] * 20):
             name, both = f"n{number}", threading.Barrier(2)
-            done = [pool.submit(finish, shelf.begin(name, NOW), both, mark) for mark in marks]
+            done = [pool.submit(finish, shared_conversation.begin(name, NOW), both, mark) for mark in marks]
             (made_by,) = [each.result() for each in done if each.result() is not None]
-            assert [each.conversation_id for each in read(shelf, name)] == [made_by]
-            knowledge = shelf.knowledge_of(name)
+            assert [each.conversation_id for each in read(shared_conversation, name)] == [made_by]
+            knowledge = shared_conversation.knowledge_of(name)
             assert (knowledge.read_text() if knowledge.exists() else "c") == made_by
 
 
 def test_backups_without_a_name_of_one_moment_are_all_made(tmp_path: Path) -> None:
-    shelf = BackupFolder(tmp_path)
-    writers = [shelf.begin("20260503-120000", NOW, numbered=True) for _ in range(3)]
+    shared_conversation = BackupFolder(tmp_path)
+    writers = [shared_conversation.begin("20260503-120000", NOW, numbered=True) for _ in range(3)]
     names = [writer.finish().name for writer in writers]
     assert names == ["20260503-120000", "20260503-120000-2", "20260503-120000-3"]
-    assert sorted(each.name for each in shelf.listed()) == names
+    assert sorted(each.name for each in shared_conversation.listed()) == names
 
 
 def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> None:
@@ -139,14 +143,14 @@ def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> Non
 
 
 def test_while_a_backup_is_restored_nobody_deletes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = made(tmp_path / "backups")
+    shared_conversation = made(tmp_path / "backups")
     monkeypatch.setattr(files, "WAIT_SECONDS", 0.05)
-    release = shelf.hold()
+    release = shared_conversation.hold()
     with pytest.raises(LockTimeout, match=r"Another process .* a backup; nothing was changed, try again"):
         BackupFolder(tmp_path / "backups").delete("one")
     release()
-    assert read(shelf) == [HELD]
-    shelf.delete("one")
+    assert read(shared_conversation) == [HELD]
+    shared_conversation.delete("one")
     assert BackupFolder(tmp_path / "none").hold()() is None
     assert sorted(os.listdir(tmp_path)) == ["backups", "backups.lock"]
 
@@ -176,7 +180,7 @@ def test_what_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_every_damaged_byte_and_every_cut_is_seen(tmp_path: Path) -> None:
-    shelf = made(tmp_path)
+    shared_conversation = made(tmp_path)
     path = tmp_path / f"one{ENDING}"
     whole = path.read_bytes()
     for place in range(0, len(whole), 3):
@@ -185,12 +189,12 @@ def test_every_damaged_byte_and_every_cut_is_seen(tmp_path: Path) -> None:
             path.write_bytes(damaged)
             if len(damaged) == len(whole) and 3 <= place <= 9:
                 with contextlib.suppress(BackupBroken):
-                    assert read(shelf) == [HELD]
+                    assert read(shared_conversation) == [HELD]
                 continue
             with pytest.raises(BackupBroken, match="The backup one cannot be used"):
-                read(shelf)
+                read(shared_conversation)
     path.write_bytes(whole)
-    assert read(shelf) == [HELD]
+    assert read(shared_conversation) == [HELD]
 
 
 def forged(body: bytes, **facts: object) -> bytes:
@@ -230,35 +234,35 @@ def test_a_file_that_is_no_whole_backup_is_refused_before_anything_of_it_is_used
     tmp_path: Path, content: bytes, said: str
 ) -> None:
     (tmp_path / f"one{ENDING}").write_bytes(content)
-    shelf = BackupFolder(tmp_path)
-    with pytest.raises(BackupBroken, match=said), shelf.open("one"):
+    shared_conversation = BackupFolder(tmp_path)
+    with pytest.raises(BackupBroken, match=said), shared_conversation.open("one"):
         pytest.fail("something of it was given")
-    assert len(shelf.listed()) == 1
+    assert len(shared_conversation.listed()) == 1
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     made(tmp_path / "elsewhere")
-    shelf = BackupFolder(tmp_path / "backups")
+    shared_conversation = BackupFolder(tmp_path / "backups")
     (tmp_path / "backups").mkdir()
     (tmp_path / "backups" / f"one{ENDING}").symlink_to(tmp_path / "elsewhere" / f"one{ENDING}")
     with pytest.raises(BackupBroken, match="it is a link"):
-        read(shelf)
+        read(shared_conversation)
     with pytest.raises(InvalidInput, match="already"):
-        shelf.begin("one", NOW)
-    assert shelf.listed()[0].problem is not None
-    shelf.delete("one")
+        shared_conversation.begin("one", NOW)
+    assert shared_conversation.listed()[0].problem is not None
+    shared_conversation.delete("one")
     assert (tmp_path / "elsewhere" / f"one{ENDING}").exists()
 
 
 def test_a_missing_backup_is_named_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(BackupNotFound, match="there are none yet"):
         read(BackupFolder(tmp_path / "none"))
-    shelf = made(tmp_path)
-    for call in (lambda: read(shelf, "two"), lambda: shelf.delete("two")):
+    shared_conversation = made(tmp_path)
+    for call in (lambda: read(shared_conversation, "two"), lambda: shared_conversation.delete("two")):
         with pytest.raises(BackupNotFound, match="no backup called `two`; there are one"):
             call()
-    shelf.delete("one")
-    assert shelf.listed() == []
+    shared_conversation.delete("one")
+    assert shared_conversation.listed() == []
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.conversations.changes import Added, CleanedUp, Forgotten, apply
 from memory_server.conversations.model import ConversationState
-from memory_server.storage.json_store import past
+from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import SHORT_TERM

@@ -18,7 +18,8 @@ from memory_server.conversations.changes import Change
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.kernel import times
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store import codec, past
+from memory_server.storage.json_store import codec
+from memory_server.storage.json_store import history_files as past
 
 BOM = b"\xef\xbb\xbf"
 HUGE = 123456789012345678901234567890

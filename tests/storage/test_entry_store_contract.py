@@ -283,7 +283,7 @@ async def test_pages_have_an_order_and_a_total(store: EntryStore) -> None:
 
 async def test_uses_at_once_are_all_counted(store: EntryStore) -> None:
     await commit(store, *(entry(f"number {number}") for number in range(100)))
-    await asyncio.gather(*(store.touch([number % 100 + 1, 1], NOW) for number in range(1000)))
+    await asyncio.gather(*(store.count_use([number % 100 + 1, 1], NOW) for number in range(1000)))
     first = await get(store, NOTES, id=1)
     assert first is not None
     assert first.uses == 1010
@@ -291,7 +291,7 @@ async def test_uses_at_once_are_all_counted(store: EntryStore) -> None:
 
 async def test_a_use_is_counted_and_is_not_a_change(store: EntryStore) -> None:
     done = await commit(store, entry("a"))
-    await store.touch([1, 1, 99], NOW + 5)
+    await store.count_use([1, 1, 99], NOW + 5)
     used = await get(store, NOTES, id=1)
     assert used is not None
     assert (used.uses, used.accessed_ms, used.version) == (2, NOW + 5, 1)
@@ -301,8 +301,8 @@ async def test_a_use_is_counted_and_is_not_a_change(store: EntryStore) -> None:
 
 
 async def test_uses_of_entries_that_are_elsewhere(store: EntryStore) -> None:
-    await store.use("/p", ["a", "b"], NOW)
-    await store.use("/p", ["a"], NOW - 5)
+    await store.mark_used("/p", ["a", "b"], NOW)
+    await store.mark_used("/p", ["a"], NOW - 5)
     assert await store.uses("/p") == {"a": (NOW, 2), "b": (NOW, 1)}
     assert await store.uses("/q") == {}
 
@@ -310,7 +310,7 @@ async def test_uses_of_entries_that_are_elsewhere(store: EntryStore) -> None:
 async def test_operations_come_newest_first_in_pages(store: EntryStore) -> None:
     for number in range(5):
         await commit(store, entry(f"entry {number}"))
-    await store.note(NOTES, Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}))
+    await store.log_operation(NOTES, Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}))
     newest = (await store.operations(limit=1))[0][1]
     assert newest == Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}, newest.seq)
     older = await store.operations(NOTES, before=newest.seq, limit=2)
@@ -321,7 +321,7 @@ async def test_operations_come_newest_first_in_pages(store: EntryStore) -> None:
 async def test_a_scope_of_which_nothing_is_left_is_forgotten_with_its_operations(store: EntryStore) -> None:
     probe = Scope("sessions", "probe")
     await commit(store, entry("kept"))
-    assert await store.note(probe, Operation("delete", "test", NOW, error="refused"), passing=True) > 0
+    assert await store.log_operation(probe, Operation("delete", "test", NOW, error="refused"), passing=True) > 0
     assert [done.op for _, done in await store.operations(probe)] == ["delete"]
     await store.tidy(texts_before_ms=0, operations_before_ms=NOW)
     assert probe in await store.scopes()

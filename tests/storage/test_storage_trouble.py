@@ -19,7 +19,7 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.conversations.changes import Added, Change, Reinforced
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.storage.json_store.conversation_files import ConversationFiles
-from memory_server.storage.json_store.past import Past
+from memory_server.storage.json_store.history_files import Past
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_server import open_memory
 from memory_server.kernel.recalled_block import FOOT, HEAD, marked
 from memory_server.tools import TOOLS
-from memory_server.tools.base.budget import LEAST_CHARS, Paging, fitted, size
+from memory_server.tools.base.budget import LEAST_CHARS, Paging, size, truncated
 from memory_server.tools.base.tool import ToolFailed, call
 
 BUDGET = 4_000
@@ -25,11 +25,11 @@ ROWS = st.lists(st.fixed_dictionaries({"id": st.text(max_size=12), "text": TEXTS
 
 @given(ROWS, st.lists(TEXTS, max_size=60), st.booleans(), st.integers(0, 45), st.sampled_from([(), ("中", "a")]))
 def test_a_result_is_within_its_budget_and_says_so_where_it_was_not(
-    rows: list[Any], more: list[str], paged: bool, offset: int, sought: tuple[str, ...]
+    rows: list[Any], more: list[str], paged: bool, offset: int, query_words: tuple[str, ...]
 ) -> None:
     fields = {"rows": rows, "more": more, "total": len(rows)}
     paging = Paging("rows") if paged else None
-    within, said = fitted(fields, BUDGET, paging, offset if paged else 0, sought)
+    within, said = truncated(fields, BUDGET, paging, offset if paged else 0, query_words)
     assert size(within) <= BUDGET
     shown = rows[offset:] if paged else rows
     if size(fields | {"rows": shown}) <= BUDGET:
@@ -46,7 +46,7 @@ def test_the_pages_are_the_whole_list(rows: list[Any]) -> None:
     found: list[Any] = []
     following: int | None = 0
     while following is not None:
-        page = fitted({"rows": rows}, BUDGET, Paging("rows"), following)[0]
+        page = truncated({"rows": rows}, BUDGET, Paging("rows"), following)[0]
         found += [row["id"] for row in page["rows"]]
         assert page.get("next", following + 1) > following, "every page goes on"
         following = page.get("next")
@@ -55,7 +55,7 @@ def test_the_pages_are_the_whole_list(rows: list[Any]) -> None:
 
 def test_a_text_is_cut_between_characters_and_says_how_much_is_missing() -> None:
     text = "生日🎂" * 3_000
-    cut = fitted({"text": text, "id": "x" * LEAST_CHARS}, BUDGET)[0]
+    cut = truncated({"text": text, "id": "x" * LEAST_CHARS}, BUDGET)[0]
     kept, _, rest = cut["text"].partition("… (")
     assert text.startswith(kept)
     assert rest == f"{len(text) - len(kept):,} more characters)"
@@ -65,7 +65,7 @@ def test_a_text_is_cut_between_characters_and_says_how_much_is_missing() -> None
 
 def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
     text = f"{'生日🎂' * 3_000}Zebra{'a' * 9_000}"
-    cut = fitted({"text": text, "other": "b" * 9_000}, BUDGET, sought=("missing", "zebra", "a"))[0]
+    cut = truncated({"text": text, "other": "b" * 9_000}, BUDGET, query_words=("missing", "zebra", "a"))[0]
     assert cut["text"].startswith("…")
     assert "🎂Zebraaaa" in cut["text"]
     kept = cut["text"].rpartition("… (")[0].removeprefix("…")
@@ -73,12 +73,12 @@ def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
     assert f"… ({len(text) - len(kept):,} more characters)" in cut["text"]
     assert cut["other"].startswith("bbb")
     assert BUDGET * 0.9 < size(cut) <= BUDGET
-    at_the_end = fitted({"text": "a" * 9_000 + "zebra"}, BUDGET, sought=("zebra",))[0]["text"]
+    at_the_end = truncated({"text": "a" * 9_000 + "zebra"}, BUDGET, query_words=("zebra",))[0]["text"]
     assert "azebra… (" in at_the_end
 
 
 def test_a_recalled_block_is_cut_inside_of_its_tags() -> None:
-    cut = fitted({"prompt": marked("生日🎂" * 3_000), "text": "x" * 9_000}, BUDGET, sought=("日",))[0]["prompt"]
+    cut = truncated({"prompt": marked("生日🎂" * 3_000), "text": "x" * 9_000}, BUDGET, query_words=("日",))[0]["prompt"]
     assert cut.startswith(f"{HEAD}生日🎂生日")
     assert cut.endswith(f" more characters){FOOT}")
 

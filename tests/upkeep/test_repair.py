@@ -96,7 +96,7 @@ def errors(folder: Path) -> list[str]:
     return [finding.what for finding in examine(folder.parent, folder, NOW) if finding.grade == "error"]
 
 
-def mend(folder: Path) -> examination.Plan:
+def mend(folder: Path) -> examination.RepairPlan:
     before = tree(folder)
     found = examination.plan(folder)
     assert tree(folder) == before, "planning changes nothing"

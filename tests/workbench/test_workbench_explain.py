@@ -13,7 +13,7 @@ from attacks.driver import CONTEXT, NOW, Driver, outcome
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox import Limits, cli
+from sandbox import SandboxLimits, cli
 from sandbox.javascript import syntax
 from sandbox.verdicts import RunReport
 from sandbox.workbench.explain import copy_of, operands, reasons
@@ -23,7 +23,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
-    made = Driver(Limits(), workers=1, timezone="UTC")
+    made = Driver(SandboxLimits(), workers=1, timezone="UTC")
     yield made
     made.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.files import Memory, memory_named, pack_text, read_usable
+from sandbox.workbench.files import PackMemory, memory_named, pack_text, read_usable
 from sandbox.workbench.terminal import UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -34,7 +34,7 @@ def test_a_pack_read_and_written_is_the_same_file() -> None:
 def test_unknown_fields_survive(tmp_path: Path) -> None:
     row = {"name": "a", "prompt": "p", "trigger": "1", "createdContext": "", "createdAt": "2026-01-01", "tags": ["x"]}
     (memory,) = read_usable(pack(tmp_path, row))[0]
-    assert memory == Memory("a", "p", "1", "", {"createdAt": "2026-01-01", "tags": ["x"]})
+    assert memory == PackMemory("a", "p", "1", "", {"createdAt": "2026-01-01", "tags": ["x"]})
     assert json.loads(pack_text([memory])) == [row]
 
 

@@ -26,7 +26,7 @@ from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.kernel.messages import Session
-from memory_server.memories.turns import beginning_block, noted_block, recalled_block, recollect
+from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
@@ -87,14 +87,14 @@ async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent,
     session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
     async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
-        recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
+        recollection = await recall_for_turn(app.conversation(), messages, reinforce=False, by="hook")
         given = app.home.given.to(session)
         before = frozenset(given)
         block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given)
         noted = await noted_block(app.memories, messages)
     if recollection.trouble:
         complain(_("hook: {reason}", recollection.trouble))
-    return _told(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
+    return _hook_output(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
 
 
 async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, shared: Shared | None) -> str:
@@ -107,10 +107,10 @@ async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, sh
         block = await beginning_block(
             app.memories, here, session=session, with_last=with_last, max_chars=max_chars or CHARS, given=given
         )
-    return _told(app, event, block, session, given, afresh=event.source == "compact")
+    return _hook_output(app, event, block, session, given, afresh=event.source == "compact")
 
 
-def _told(
+def _hook_output(
     app: App, event: HookEvent, block: str, session: Session | None, given: Collection[str], *, afresh: bool = False
 ) -> str:
     """The output for the client: `block` as context; empty if it is empty, or another hook has just given it. Nothing

@@ -30,7 +30,7 @@ from memory_server.cli.install.clients import (
 )
 from memory_server.cli.install.steps import (
     ClientFile,
-    Plan,
+    InstallPlan,
     bytes_of,
     is_kept_out_of_git,
     project_named,
@@ -89,7 +89,7 @@ def _settings_of(server: Server) -> Settings:
     return load({}, given, None if file is None else Path(str(file)))
 
 
-def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
+def _do(plans: Sequence[InstallPlan], *, dry_run: bool) -> bool:
     """Carry out the plans, or only show them; returns whether something changes. All plans are made before the first is
     carried out: if one is not possible, nothing is changed."""
     for plan in plans:
@@ -100,7 +100,7 @@ def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
     return any(plan.act for plan in plans)
 
 
-def _plans(client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks) -> list[Plan]:
+def _plans(client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks) -> list[InstallPlan]:
     """The plans for all files, and sentences on what need not be changed."""
     if client == "claude-code" and project is not None:
         return _of_project(machine, server, project, hooks)
@@ -132,7 +132,7 @@ def _own_commands(client: Client, server: Server) -> list[list[str]]:
     return []
 
 
-def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> list[Plan]:
+def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> list[InstallPlan]:
     """The plans for Claude Code in one project. Its conversation is in a file that every hook and server looks for: so
     a server or hooks for all projects are not added a second time."""
     flags = dict(server.flags)
@@ -153,18 +153,18 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
         ]
     plans = [project_named(project, conversation)]
     if has_server and not listed.has_it:
-        said = [Plan(_("Claude Code has the server for all projects already; none was added here."))]
+        said = [InstallPlan(_("Claude Code has the server for all projects already; none was added here."))]
     else:
         plans.append(listed.put())
     if has_hooks and not file.has_it:
-        said.append(Plan(_("Claude Code has the hooks for all projects already; none were added here.")))
+        said.append(InstallPlan(_("Claude Code has the hooks for all projects already; none were added here.")))
     elif hooks == "wanted" or file.has_it:
         plans.append(file.put())
         said += _warned(file.path)
     return plans + said
 
 
-def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tuple[Server, list[Plan]]:
+def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tuple[Server, list[InstallPlan]]:
     """The server for a file of a project, which people commit: with the name of the program instead of its path if it
     is on the PATH; and a sentence if paths are left that git would keep."""
     if project is None:
@@ -176,10 +176,10 @@ def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tu
     return server, _warned(Path(place)) if any(map(os.path.isabs, parts)) else []
 
 
-def _warned(path: Path) -> list[Plan]:
+def _warned(path: Path) -> list[InstallPlan]:
     if is_kept_out_of_git(path):
         return []
-    return [Plan(_("{path} holds paths of this machine, and git does not ignore it; do not commit it.", path))]
+    return [InstallPlan(_("{path} holds paths of this machine, and git does not ignore it; do not commit it.", path))]
 
 
 def _not_carried_over(flags: Namespace) -> str:

@@ -34,7 +34,7 @@ class ClientFailed(MemoryServerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InstallPlan:
     """A step: `said` is printed when it was done, `shown` in a dry run; without `act` nothing changes."""
 
     said: str = ""
@@ -86,7 +86,7 @@ class ClientFile:
         except NotJson:
             return self.edits.trace.search(self.text) is not None
 
-    def put(self) -> Plan:
+    def put(self) -> InstallPlan:
         """The plan to add the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
         try:
             after = self._edited(self.text, self.edits.put)
@@ -106,7 +106,7 @@ class ClientFile:
                 ) from error
             after = ""  # the client reads its own form of JSON
         if after == self.text:
-            return Plan(_("{path} has the entry already; nothing was changed.", self.path))
+            return InstallPlan(_("{path} has the entry already; nothing was changed.", self.path))
         with_copy = self.exists and not self.remove
 
         def act() -> None:
@@ -119,13 +119,13 @@ class ClientFile:
         copy = _(" A copy of the former file is in {name}.", self._backup.name) if with_copy else ""
         said = _("{path} was changed.{copy}", self.path, copy)
         if not self.add:
-            return Plan(said, self._difference(after), act)
+            return InstallPlan(said, self._difference(after), act)
         return _run([self.remove if self.has_it else (), self.add], said, act)
 
-    def take(self) -> Plan:
+    def take(self) -> InstallPlan:
         """The plan to remove the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
         if not self.has_it:
-            return Plan(_("{path} does not have the entry; nothing was changed.", self.path))
+            return InstallPlan(_("{path} does not have the entry; nothing was changed.", self.path))
         if self.remove:
             return _run([self.remove], _("{path} was changed back.", self.path))
         backup = bytes_of(self._backup, links=False)
@@ -149,7 +149,7 @@ class ClientFile:
                     folder.rmdir()
 
         back, gone = _("{path} was changed back.", self.path), _("{path} held nothing else and was removed.", self.path)
-        return Plan(gone if after is None else back, self._difference(after or ""), act)
+        return InstallPlan(gone if after is None else back, self._difference(after or ""), act)
 
     def _edited(self, text: str, edit: Edit) -> str:
         return edited(text, edit, toml=self.edits.toml)
@@ -198,7 +198,7 @@ def _place_of(path: Path, project: Path | None) -> Path:
     return place
 
 
-def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None] = lambda: None) -> Plan:
+def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None] = lambda: None) -> InstallPlan:
     """The plan to run the commands of a client that are not empty, one after the other, after `first`."""
     wanted = list(filter(None, commands))
 
@@ -217,35 +217,35 @@ def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None]
                 why = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
                 raise ClientFailed("`{name}` failed: {why}.", name, why or _("status {returncode}", done.returncode))
 
-    return Plan(said, joined("\n", (_("would run: {command}", shlex.join(command)) for command in wanted)), act)
+    return InstallPlan(said, joined("\n", (_("would run: {command}", shlex.join(command)) for command in wanted)), act)
 
 
-def project_named(project: Path, wanted: str | None) -> Plan:
+def project_named(project: Path, wanted: str | None) -> InstallPlan:
     """The plan to make the file that gives a project the conversation `wanted` (None: none of its own). Raises
     InvalidInput if the file is there and cannot be used, or names another conversation."""
     path = _place_of(project / NAME, project)
     there = read(path).conversation if path.is_file() else None
     wanted = there if wanted is None else conversation_id_of(wanted)
     if wanted is None:
-        return Plan()
+        return InstallPlan()
     if there is None:
         text, said = text_of(wanted), _("{path} was made: in this folder the conversation is `{wanted}`.", path, wanted)
-        return Plan(said, f"+++ {path}\n{text}", partial(_change, path, text))
+        return InstallPlan(said, f"+++ {path}\n{text}", partial(_change, path, text))
     if there != wanted:
         raise InvalidInput(
             "{path} names the conversation `{there}`; change it there, or leave --conversation out.", path, there
         )
-    return Plan(_("{path} already says that the conversation in this folder is `{there}`.", path, there))
+    return InstallPlan(_("{path} already says that the conversation in this folder is `{there}`.", path, there))
 
 
-def project_unnamed(project: Path) -> Plan:
+def project_unnamed(project: Path) -> InstallPlan:
     """The plan to remove that file if it was not changed. Raises InvalidInput if it cannot be used."""
     path = _place_of(project / NAME, project)
     if not path.is_file():
-        return Plan()
+        return InstallPlan()
     if bytes_of(path) != text_of(read(path).conversation).encode():
-        return Plan(_("{path} was changed since it was made, so it stays.", path))
-    return Plan(_("{path} was removed.", path), f"--- {path}", partial(_change, path, None))
+        return InstallPlan(_("{path} was changed since it was made, so it stays.", path))
+    return InstallPlan(_("{path} was removed.", path), f"--- {path}", partial(_change, path, None))
 
 
 def _change(path: Path, text: str | None) -> None:

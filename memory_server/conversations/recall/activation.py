@@ -31,12 +31,14 @@ class Activation:
     unread: Mapping[str, object] = field(default_factory=dict)
 
 
-def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:
+def activate(
+    with_shared: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int
+) -> Activation:
     """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
-    judged = list(zip(shelved, verdicts, strict=True))
+    judged = list(zip(with_shared, verdicts, strict=True))
     activated = tuple(item for item, verdict in judged if isinstance(verdict, Fired))
     # A failing trigger is `false` for recall, so its memory may still come by chance.
     quiet = [item for item, verdict in judged if not isinstance(verdict, Fired)]
     failed = tuple((item, verdict) for item, verdict in judged if isinstance(verdict, Failed))
     drawn = rng.sample(quiet, min(random_count, len(quiet)))
-    return Activation(activated, tuple(drawn), failed, len(shelved))
+    return Activation(activated, tuple(drawn), failed, len(with_shared))

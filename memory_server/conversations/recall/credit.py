@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.selection import Recall, Recalled
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message
 from nlp.stems import says_little
 
@@ -23,7 +23,7 @@ RARE_SHARE, RARE_LEAST = 0.01, 2
 """A word is rare if at most this share of the memories hold it, or at most this many."""
 
 
-def words_said(messages: Sequence[Message], wording: Wording, now_ms: int) -> frozenset[str]:
+def words_said(messages: Sequence[Message], wording: KeywordOptions, now_ms: int) -> frozenset[str]:
     return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
 
 

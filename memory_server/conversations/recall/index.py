@@ -23,7 +23,7 @@ from memory_server.conversations import changes
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.gram_index import GramIndex
 from memory_server.conversations.recall.relevance import Vocabulary
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Time
     return Timeline(rows, episode, episode[1:] == episode[:-1], episode_of)
 
 
-def index_of(state: ConversationState, wording: Wording | None = None) -> Index:
+def index_of(state: ConversationState, wording: KeywordOptions | None = None) -> Index:
     """The index of the short-term memories of `state`, which follows it; made here if it has none, or if most of its
     rows are tombstones."""
     index = state.follower
@@ -95,7 +95,7 @@ class Index:
     which conversation and session each memory was made, and with which options its words were found. The methods return
     views or new arrays of one element per row, tombstones included; do not keep them after the next change."""
 
-    def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: Wording | None = None) -> None:
+    def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: KeywordOptions | None = None) -> None:
         self.ids: list[str] = []
         self.rows: dict[str, int] = {}
         self._times = array("q")

@@ -29,7 +29,7 @@ from memory_server.conversations.recall.relevance import (
     stretches,
 )
 from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled, asks, holds_on
-from memory_server.conversations.recall.words import Query
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import Session
 
@@ -84,7 +84,7 @@ class Decision:
     """The decision about every row: valid until the next change of a searched conversation."""
 
     columns: Columns
-    query: Query
+    query: RecallQuery
     match: Match
     now_ms: int
     parameters: RecallParameters
@@ -174,7 +174,7 @@ class Decision:
 
 def decide(
     searched: Sequence[Searched],
-    query: Query,
+    query: RecallQuery,
     *,
     conversation_id: str,
     now_ms: int,
@@ -254,7 +254,7 @@ def decide(
     )
 
 
-def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Match:
+def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Match:
     """What each memory shares with the query; `relevance.receipts` does the same for one memory at a time."""
     found = columns.occurrences(tuple(query.words), tuple(query.grams))
     sought = [*query.words.items(), *query.grams.items()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-from memory_server.conversations.recall.words import Wording
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
 
 
@@ -173,7 +173,7 @@ class Parameters:
 
     recall: RecallParameters = field(default_factory=RecallParameters)
     retention: RetentionParameters = field(default_factory=RetentionParameters)
-    wording: Wording = field(default_factory=Wording)
+    wording: KeywordOptions = field(default_factory=KeywordOptions)
     """How messages become words; by default exactly as in the Node original."""
     same_turn_ms: int = 10 * MINUTE_MS
     """Equal messages of one conversation within this time are one memory; 0: never (the Node original)."""

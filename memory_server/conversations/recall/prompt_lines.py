@@ -21,7 +21,7 @@ from typing import Literal
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.passages import BYTES, CHARS, Measure, clipped, passages
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.words import Query, Wording
+from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import local
@@ -83,7 +83,7 @@ def prompt_lines(
     max_bytes: int = MAX_BYTES,
     max_chars: int | None = None,
     language: Language | None = None,
-    wording: Wording | None = None,
+    wording: KeywordOptions | None = None,
     given: set[str] | None = None,
 ) -> str:
     """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
@@ -94,7 +94,7 @@ def prompt_lines(
     became words (None: as in the Node original). A memory that ends with a question is followed by what was said next,
     where there is room. `given`: the keys of lines that the reader was given before, which do not come again; those of
     the lines that come are added."""
-    wording = wording or Wording()
+    wording = wording or KeywordOptions()
     recalled = [] if recall is None else [(item.memory, False) for item in (*recall.top, *recall.next)]
     recalled += [] if recall is None else [(item.memory, True) for item in recall.flashback]
     if language is None:
@@ -107,7 +107,7 @@ def prompt_lines(
         blocks.append(_Block([_Line(head, one_line(kept.prompt), kept.prompt, kept.created_ms)]))
     for memory, by_chance in recalled:
         lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
-        words, query = wording.within(memory.conversation_id), Query() if recall is None else recall.query
+        words, query = wording.within(memory.conversation_id), RecallQuery() if recall is None else recall.query
         blocks.append(_Block(lines, partial(words.match_of, query)))
         if recall is not None and not by_chance and (said := recall.answers.get(memory.id)) is not None:
             blocks.append(_Block(list(_lines_of(said, now_ms, zone, language)), blocks[-1].match, spare=True))

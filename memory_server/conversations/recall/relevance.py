@@ -18,10 +18,10 @@ from typing import Protocol
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.words import GramText, Query, Wording
+from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
 from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
-from nlp import Sought, gram_weight
+from nlp import QueryTerm, gram_weight
 from nlp.grams import pairs_in
 from sandbox.locale import _, joined
 
@@ -70,7 +70,7 @@ class Receipt:
     cue: float = 0.0
     nearness: Nearness | None = None
 
-    def shares(self, query: Query, parameters: RecallParameters) -> bool:
+    def shares(self, query: RecallQuery, parameters: RecallParameters) -> bool:
         """Whether something of the last message is shared: after a statement, words that are not function words."""
         if query.question:
             return self.span > 0.0 or any(word.last for word in self.matched)
@@ -79,7 +79,7 @@ class Receipt:
         count = len(telling) if parameters.statement_words == 1 else sum(len(word) > 1 for word in telling)
         return count >= parameters.statement_words
 
-    def evidence(self, query: Query, parameters: RecallParameters) -> float:
+    def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that the threshold is for: after a statement only those of words of the last message that say
         something, because a person goes on talking about many things."""
         if query.question or not parameters.must_share:
@@ -142,7 +142,7 @@ def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float
     return min(memory.score, parameters.score_ceiling) if parameters.must_share else memory.score
 
 
-def match_needed(memories: int, query: Query, parameters: RecallParameters) -> float:
+def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters) -> float:
     """The points that a memory must share with the query, among `memories` memories. After a statement it grows with
     the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
     beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
@@ -165,7 +165,12 @@ def rarity(holders: int, memories: int) -> float:
 
 
 def receipts(
-    memories: Sequence[ShortTermMemory], query: Query, *, now_ms: int, parameters: RecallParameters, wording: Wording
+    memories: Sequence[ShortTermMemory],
+    query: RecallQuery,
+    *,
+    now_ms: int,
+    parameters: RecallParameters,
+    wording: KeywordOptions,
 ) -> list[Receipt]:
     """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
     counts twice."""
@@ -187,13 +192,13 @@ def receipts(
     ]
 
 
-def factor_of(sought: Sought, holders: int, memories: int, parameters: RecallParameters) -> float:
+def factor_of(sought: QueryTerm, holders: int, memories: int, parameters: RecallParameters) -> float:
     """The factor on a term that so many of the memories hold."""
     full = sought.alone and holders <= parameters.few_holders
     return (1.0 if full else sought.factor) * (rarity(holders, memories) if parameters.rarity and holders else 1.0)
 
 
-def stretches(query: Query, parameters: RecallParameters) -> list[tuple[int, int, float]]:
+def stretches(query: RecallQuery, parameters: RecallParameters) -> list[tuple[int, int, float]]:
     """The stretches of time that give points: from the first millisecond to the first after, and the points; a later
     one gives more."""
     before, after, points = parameters.span_before_ms, parameters.span_after_ms, parameters.span_points
@@ -201,12 +206,12 @@ def stretches(query: Query, parameters: RecallParameters) -> list[tuple[int, int
     return around + [(begin, end, points) for begin, end in query.spans]
 
 
-def span_points(time_ms: int, query: Query, parameters: RecallParameters) -> float:
+def span_points(time_ms: int, query: RecallQuery, parameters: RecallParameters) -> float:
     """The points of a memory for the time at which it was said."""
     return max((points for begin, end, points in stretches(query, parameters) if begin <= time_ms < end), default=0.0)
 
 
-def cue_points(memory: ShortTermMemory, query: Query, parameters: RecallParameters) -> float:
+def cue_points(memory: ShortTermMemory, query: RecallQuery, parameters: RecallParameters) -> float:
     """The points of a memory for holding the kind of answer that the query asks for."""
     if not parameters.cue_points or query.cue is None:
         return 0.0
@@ -246,12 +251,12 @@ class Words(Protocol):
     def alike(self, word: str) -> Iterable[str]: ...
 
 
-def corrected(query: Query, known: Words, parameters: RecallParameters) -> Query:
+def corrected(query: RecallQuery, known: Words, parameters: RecallParameters) -> RecallQuery:
     """`query` with a word of the memories, `known`, in place of each English word that no memory has: the first by
     spelling of those that are alike."""
     if not parameters.typo_factor:
         return query
-    words: dict[str, Sought] = {}
+    words: dict[str, QueryTerm] = {}
     for word, sought in query.words.items():
         unknown = _may_be_misspelt(word) and word not in known
         meant = min(known.alike(word), default=None) if unknown else None
@@ -326,11 +331,11 @@ _Shared = Sequence[tuple[_Key, MatchedWord]]
 """The terms that a memory shares with the query."""
 
 
-def _shared(memory: ShortTermMemory, query: Query, place: Mapping[str, int], wording: Wording) -> _Shared:
+def _shared(memory: ShortTermMemory, query: RecallQuery, place: Mapping[str, int], wording: KeywordOptions) -> _Shared:
     """The terms that `memory` shares with the query, in the order of the query, with their factors in the query."""
     shared: list[tuple[_Key, MatchedWord]] = []
 
-    def note(sought: Mapping[str, Sought], term: str, weight: float) -> None:
+    def note(sought: Mapping[str, QueryTerm], term: str, weight: float) -> None:
         one = sought[term]
         key = sought is query.grams, term
         shared.append((key, MatchedWord(term, one.weight, weight, one.factor, one.telling, one.last)))

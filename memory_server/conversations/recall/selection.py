@@ -21,7 +21,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
 from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, match_needed, receipts
-from memory_server.conversations.recall.words import Query, Wording
+from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import NOTHING, Session
 
@@ -61,7 +61,7 @@ class Recall:
     flashback: tuple[Recalled, ...]
     held_back: HeldBack
     searched: int
-    query: Query = field(default_factory=Query)
+    query: RecallQuery = field(default_factory=RecallQuery)
     answers: Mapping[str, ShortTermMemory] = field(default_factory=dict)
     """For top and next memories that end with a question, by id: the memory that was said next."""
 
@@ -89,13 +89,13 @@ def reinforcements(
 
 def select(
     memories: Iterable[ShortTermMemory],
-    query: Query,
+    query: RecallQuery,
     *,
     conversation_id: str,
     now_ms: int,
     rng: Random,
     parameters: RecallParameters,
-    wording: Wording = Wording(),  # noqa: B008 - frozen
+    wording: KeywordOptions = KeywordOptions(),  # noqa: B008 - frozen
     session: Session | None = None,
     cosines: Mapping[str, float] = NOTHING,
 ) -> Recall:
@@ -179,14 +179,14 @@ def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallPar
     return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
 
 
-def may_come(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
+def may_come(receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters) -> bool:
     """Whether one of so many memories is relevant enough to come as top or next."""
     if parameters.weak_too and parameters.must_share:
         return receipt.shares_any
     return comes_unasked(receipt, query, memories, parameters)
 
 
-def comes_unasked(receipt: Receipt, query: Query, memories: int, parameters: RecallParameters) -> bool:
+def comes_unasked(receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters) -> bool:
     """The same where nobody asked for memories."""
     if receipt.nearness is not None and receipt.nearness.stands_out:
         return True

@@ -18,10 +18,10 @@ from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
 from memory_server.kernel.times import local, milliseconds
 from nlp import (
     ROLE_WEIGHTS,
-    Emphasis,
     Enrichment,
     Keyword,
-    Sought,
+    QueryTerm,
+    QueryWeights,
     enriched_keywords,
     normal_form,
     sought_grams,
@@ -48,11 +48,11 @@ MOST_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class RecallQuery:
     """What a search looks for: words and pairs of characters, each with its weight."""
 
-    words: Mapping[str, Sought] = field(default_factory=dict)
-    grams: Mapping[str, Sought] = field(default_factory=dict)
+    words: Mapping[str, QueryTerm] = field(default_factory=dict)
+    grams: Mapping[str, QueryTerm] = field(default_factory=dict)
     question: bool = False
     """Whether the last message asks something, in words that say something: not `What do you think?`"""
     spans: tuple[tuple[int, int], ...] = ()
@@ -77,12 +77,12 @@ class GramText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
+class KeywordOptions:
     """By default words are exactly those of the Node original. `zone` None means the system's zone. `names_of`: words
     that are never cut, by patterns of conversation ids."""
 
     enrichment: Enrichment = field(default_factory=Enrichment)
-    emphasis: Emphasis = field(default_factory=Emphasis)
+    emphasis: QueryWeights = field(default_factory=QueryWeights)
     zone: tzinfo | None = None
     names_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class Wording:
     def grams(self) -> bool:
         return self.emphasis.pairs > 0.0
 
-    def within(self, conversation_id: str) -> Wording:
+    def within(self, conversation_id: str) -> KeywordOptions:
         """The same, with the names that count in this conversation."""
         matching = (names for pattern, names in self.names_of.items() if fnmatchcase(conversation_id, pattern))
         names = dict.fromkeys((*self.enrichment.words, *chain.from_iterable(matching)))
@@ -124,7 +124,7 @@ class Wording:
         """Whether the words of `memory` were found with these options."""
         return memory.indexed_with == self.enrichment.signature
 
-    def match_of(self, query: Query, text: str, time_ms: int) -> dict[str, float]:
+    def match_of(self, query: RecallQuery, text: str, time_ms: int) -> dict[str, float]:
         """The terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
         found = words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone)
         held = {word: sought for word in found if (sought := query.words.get(word)) is not None}
@@ -140,7 +140,7 @@ class Wording:
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         *,
         names: Iterable[str] = (),
-    ) -> Query:
+    ) -> RecallQuery:
         """The query of the last `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
         never cut."""
         messages = _last(messages)
@@ -158,7 +158,7 @@ class Wording:
         spans = self._spans(last, now_ms) if self.enrichment.dates else ()
         says = bool(spans) or any(sought.telling for sought in (*words.values(), *grams.values()))
         question = says and is_question(last)
-        return Query(words, grams, question, spans, cue_of(last) if question else None)
+        return RecallQuery(words, grams, question, spans, cue_of(last) if question else None)
 
     def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
         """The stretches of time that a text of `now_ms` names, in milliseconds since 1970."""

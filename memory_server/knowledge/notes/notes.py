@@ -34,7 +34,7 @@ from memory_server.knowledge.entry import (
 from memory_server.knowledge.notes import duplicates
 from memory_server.knowledge.notes.pages import KINDS, Kind, page
 from memory_server.knowledge.policies import Options, to_keep
-from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
+from memory_server.knowledge.ports import Committed, Decide, EntryStore, ScopeView
 from memory_server.knowledge.ranking import RERANKED, by_relevance
 from nlp.index_terms import index_form
 from sandbox.locale import _
@@ -117,7 +117,7 @@ class Notes:
         similar = await self._similar_to(given)
         now_ms = self.clock()
 
-        def decide(held: Held) -> tuple[Sequence[Change], Remembered]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], Remembered]:
             there = held.keyed(given.kind, given.project, given.key or "")
             if there is None:
                 return [replace(given, created_ms=now_ms, updated_ms=now_ms)], Remembered("created", similar)
@@ -141,25 +141,25 @@ class Notes:
         where = self._where(kind, tags)
         if not query.strip():
 
-            def listed(held: Held) -> Hits:
+            def listed(held: ScopeView) -> Hits:
                 notes = held.entries(where, order="best", limit=limit, offset=offset)
                 hits = tuple(Hit(note, 0.0, NOTHING, NOTES, why=_("no query")) for note in notes)
                 return Hits(hits, held.count(where))
 
-            return await self.store.look(NOTES, listed)
+            return await self.store.read(NOTES, listed)
         wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self.options.least_share)
-        found = await self.store.look(NOTES, lambda held: held.search(wanted))
+        found = await self.store.read(NOTES, lambda held: held.search(wanted))
         shown = tuple(by_relevance(found.hits, boosted=True)[offset : offset + limit])
         if reinforce:
             try:
-                await self.store.touch([each.entry.id for each in shown], self.clock())
+                await self.store.count_use([each.entry.id for each in shown], self.clock())
             except StorageError as error:
                 log.warning("the use of notes was not counted: %s", error)
         return replace(found, hits=shown)
 
     async def get(self, note_id: int | str) -> Entry:
         """The note of this number or id, live or archived. Raises MemoryNotFound."""
-        return await self.store.look(NOTES, lambda held: _there(held, note_id))
+        return await self.store.read(NOTES, lambda held: _there(held, note_id))
 
     async def edit(
         self, note_id: int | str, *, find: str = "", replacement: str = "", append: str = "", by: str = "api"
@@ -177,7 +177,7 @@ class Notes:
         new = to_keep(replacement)
         more = to_keep(append)
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             note = _there(held, note_id)
             if note.archived_ms is not None:
                 raise MemoryNotFound("The note {title} was deleted; `remember` stores it as a new one.", note.title)
@@ -200,7 +200,7 @@ class Notes:
     ) -> tuple[list[Entry], int]:
         """A page of the notes, by type and topic, and how many there are. It counts no reference."""
         where = self._where(kind, tags)
-        return await self.store.look(
+        return await self.store.read(
             NOTES, lambda held: (held.entries(where, order="title", limit=limit, offset=offset), held.count(where))
         )
 
@@ -211,7 +211,7 @@ class Notes:
             MemoryNotFound: it does not exist. InvalidInput: it is there already.
         """
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             note = _there(held, note_id)
             if note.archived_ms is not None:
                 raise InvalidInput("The note {title} is in the archive already; nothing was changed.", note.title)
@@ -227,7 +227,7 @@ class Notes:
             InvalidInput: it is not in the archive, or another note has its topic now.
         """
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             note = _there(held, note_id)
             if note.archived_ms is None:
                 raise InvalidInput("The note {title} is not in the archive; nothing was changed.", note.title)
@@ -237,7 +237,7 @@ class Notes:
 
     async def pages(self, *, stable: bool = False) -> dict[Kind, str]:
         """The page of each type."""
-        notes = await self.store.look(NOTES, lambda held: held.entries(self._where(None, ()), order="best"))
+        notes = await self.store.read(NOTES, lambda held: held.entries(self._where(None, ()), order="best"))
         return {kind: page(kind, [each for each in notes if each.kind == kind], stable=stable) for kind in KINDS}
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
@@ -247,7 +247,7 @@ class Notes:
         now_ms = self.clock()
         others = Filter(archived=True, reasons=tuple(each for each in get_args(Reason) if each != "merged"))
         over = (others, Filter(archived=True, archived_by_ms=now_ms - self.options.keep_ms, reasons=("merged",)))
-        notes, old = await self.store.look(
+        notes, old = await self.store.read(
             NOTES, lambda held: (held.entries(Filter()), [each for where in over for each in held.entries(where)])
         )
         pairs = await asyncio.to_thread(duplicates.pairs_among, notes)
@@ -257,13 +257,13 @@ class Notes:
         if dry_run:
             return report
 
-        def purge(held: Held) -> tuple[Sequence[Change], int]:
+        def purge(held: ScopeView) -> tuple[Sequence[Change], int]:
             # Only what is in the copy as it is now: another process may have archived more meanwhile.
             there = [(each, held.get(id=each.id)) for each in old]
             due = [Purge(each.id) for each, now in there if now is not None and now.version == each.version]
             return due, len(due)
 
-        def merge(held: Held) -> tuple[Sequence[Change], None]:
+        def merge(held: ScopeView) -> tuple[Sequence[Change], None]:
             became = {entry.id: entry for _, whole, gone in done for entry in (whole, gone)}
             there = [held.get(id=entry.id) for entry in became.values()]
             if any(each is None or each.version != became[each.id].version for each in there):
@@ -310,7 +310,7 @@ class Notes:
     async def _similar_to(self, note: Entry) -> int:
         text = duplicates.text_of(note)
         where = Filter(kinds=(note.kind,), projects=(note.project,))
-        found = await self.store.look(NOTES, lambda held: held.alike(text, where, _SIMILAR))
+        found = await self.store.read(NOTES, lambda held: held.alike(text, where, _SIMILAR))
         others = [duplicates.text_of(each) for each in found if each.key != note.key]
         return await asyncio.to_thread(duplicates.count_same, text, others)
 
@@ -327,7 +327,7 @@ def _check(kind: Kind) -> Kind:
     return kind
 
 
-def _there(held: Held, note_id: int | str) -> Entry:
+def _there(held: ScopeView, note_id: int | str) -> Entry:
     note = held.get(id=note_id) if isinstance(note_id, int) else held.get(ref=note_id)
     if note is None:
         raise MemoryNotFound(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from memory_server.kernel.messages import without_surrogates
 from memory_server.knowledge.entry import Entry, Filter, Query, usable
-from memory_server.knowledge.ports import Held
+from memory_server.knowledge.ports import ScopeView
 from nlp.index_terms import index_form
 from sandbox.locale import _
 
@@ -99,7 +99,7 @@ def number_of(value: Mapping[str, Any]) -> int | None:
 
 
 def decided(
-    held: Held, where: Filter, facts: Sequence[Fact], shown: Sequence[Entry], new: Entry
+    held: ScopeView, where: Filter, facts: Sequence[Fact], shown: Sequence[Entry], new: Entry
 ) -> list[tuple[str, Entry]]:
     """What happens to each fact. `NONE`: a memory says it already, in normal form. `UPDATE`: it replaces one that was
     `shown` and did not change since. `ADD`: all else, also where a model names the memory of somebody else. `new` holds

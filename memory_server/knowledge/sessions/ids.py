@@ -32,7 +32,7 @@ HEADERS = {f"x-memory-{name.replace('_', '-')}": name for name in FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Identity:
     """What one source says; None: nothing."""
 
     user_id: str | None = None
@@ -41,28 +41,28 @@ class Named:
     metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
-NOBODY = Named()
+NOBODY = Identity()
 
 
 @dataclass(slots=True)
 class Begun:
     """What `memory_init_session` said in one session."""
 
-    said: Named = NOBODY
+    said: Identity = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class RequestInfo:
     """How a call came: what the headers of its request say, whether it belongs to a session, and to which; None: to
     that of the process, as over standard input."""
 
-    headers: Named = NOBODY
+    headers: Identity = NOBODY
     lasts: bool = True
     begun: Begun | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class SessionIds:
     """Who is meant. `agent_id` and `run_id` None: memories of no certain agent or run are written, those of all are
     read. `sources` says where each id comes from."""
 
@@ -79,7 +79,7 @@ class Caller:
         return {name: value for name, value in given.items() if value is not None}
 
 
-STDIO, HTTP = Wire(), Wire(lasts=False)
+STDIO, HTTP = RequestInfo(), RequestInfo(lasts=False)
 
 
 def named(
@@ -87,7 +87,7 @@ def named(
     agent_id: str | None = None,
     run_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-) -> Named:
+) -> Identity:
     """What a source says, checked; an empty text is not given.
 
     Raises:
@@ -102,7 +102,7 @@ def named(
             MAX_METADATA_CHARS,
             DEEPEST,
         )
-    return Named(**ids, metadata=held)
+    return Identity(**ids, metadata=held)
 
 
 def checked_id(text: str, what: str) -> str:
@@ -127,7 +127,7 @@ def checked_id(text: str, what: str) -> str:
     return normal
 
 
-def from_headers(headers: Iterable[tuple[str, str]]) -> Named:
+def from_headers(headers: Iterable[tuple[str, str]]) -> Identity:
     """What the headers of a request say: `X-Memory-User-ID`, `-Agent-ID`, `-Run-ID` as percent-decoded UTF-8, and
     `-Session-Metadata` as a JSON object.
 
@@ -164,7 +164,7 @@ def from_headers(headers: Iterable[tuple[str, str]]) -> Named:
     return named(**{HEADERS[name]: value for name, value in found.items()}, metadata=values)
 
 
-def resolve(sources: Mapping[Source, Named], *, require_user: bool = False, changes: bool = False) -> Caller:
+def resolve(sources: Mapping[Source, Identity], *, require_user: bool = False, changes: bool = False) -> SessionIds:
     """Who is meant: each id and the metadata from the first source that has it. Those of a source that names another
     user than the one chosen do not count. `require_user`: the settings do not name the user. `changes`: the call
     changes something, so it concerns one agent and run.
@@ -191,4 +191,4 @@ def resolve(sources: Mapping[Source, Named], *, require_user: bool = False, chan
         raise InvalidInput("`*` as {open} is for reading only; name one {open}, or leave it out.", open_[0])
     metadata = next((said.metadata for _, said in alike if said.metadata), NOTHING)
     kept = {name: value for name, value in ids.items() if value != EVERY}
-    return Caller(**kept, metadata=metadata, sources=origins)
+    return SessionIds(**kept, metadata=metadata, sources=origins)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from memory_server.kernel.errors import ModelsFailed
-from memory_server.knowledge.embeddings import Meaning
+from memory_server.knowledge.embeddings import TextVectors
 from memory_server.knowledge.options import SessionSettings
 from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import Asked, EntryStore, Models
+from memory_server.knowledge.ports import EntryStore, ModelResponse, Models
 from memory_server.knowledge.ranking import LEAST_SHARE
 from memory_server.knowledge.sessions.facts import MERGE, TEXT_SCHEMA, merged_of
-from memory_server.knowledge.sessions.ids import Caller
+from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.knowledge.sessions.records import scope_of, where_of
 from sandbox.locale import _
 
@@ -46,7 +46,7 @@ class Doing:
         self.noted = False
         self.detail: dict[str, Any] = {}
 
-    def spent(self, done: Asked[Any]) -> None:
+    def spent(self, done: ModelResponse[Any]) -> None:
         """Count what a model took."""
         took = {"input_tokens": done.input_tokens, "output_tokens": done.output_tokens, "cost": done.cost}
         for name, value in (took | {"model_calls": 1}).items():
@@ -64,7 +64,7 @@ class SessionModels:
     store: EntryStore
     options: SessionOptions
     models: Models | None
-    vectors: Meaning
+    vectors: TextVectors
 
     async def ask(
         self,
@@ -83,7 +83,7 @@ class SessionModels:
         doing.spent(done)
         return done.value
 
-    async def embed(self, caller: Caller, doing: Doing, texts: Sequence[str]) -> None:
+    async def embed(self, caller: SessionIds, doing: Doing, texts: Sequence[str]) -> None:
         """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
         with suppress(ModelsFailed):
             seconds = min(VECTOR_SECONDS, self.left(doing))
@@ -93,11 +93,11 @@ class SessionModels:
         """Seconds that the whole call may still take."""
         return max(0.0, self.options.total_seconds - doing.took_ms / 1000)
 
-    async def vector_of(self, caller: Caller, doing: Doing, query: str) -> bytes:
+    async def vector_of(self, caller: SessionIds, doing: Doing, query: str) -> bytes:
         """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: it cannot be had.
         NothingToKeep: all of it is private or recalled."""
         scope, where, meant = scope_of(caller), where_of(caller), to_keep(query)
-        if self.vectors.embeddings is not None and not await self.store.look(scope, lambda held: held.count(where)):
+        if self.vectors.embeddings is not None and not await self.store.read(scope, lambda held: held.count(where)):
             return b""
         vectors = await self.vectors.vectors(scope, [meant], VECTOR_SECONDS, doing.spent)
         if meant not in vectors:

@@ -14,8 +14,8 @@ from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
 from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import Held
-from memory_server.knowledge.sessions.ids import Caller
+from memory_server.knowledge.ports import ScopeView
+from memory_server.knowledge.sessions.ids import SessionIds
 
 Mode = Literal["inference", "direct"]
 SearchType = Literal["vector", "text", "hybrid"]
@@ -106,7 +106,7 @@ def texts_of(messages: str | Sequence[Message]) -> list[tuple[str, dict[str, Any
     return texts
 
 
-def own(held: Held, caller: Caller, memory_id: int) -> Entry:
+def own(held: ScopeView, caller: SessionIds, memory_id: int) -> Entry:
     """The live memory of this session. Raises MemoryNotFound: there is none, or it is somebody else's; the sentence is
     the same."""
     entry = held.get(id=memory_id)
@@ -118,22 +118,22 @@ def own(held: Held, caller: Caller, memory_id: int) -> Entry:
     return entry
 
 
-def scope_of(caller: Caller) -> Scope:
+def scope_of(caller: SessionIds) -> Scope:
     """The scope of the user."""
     return Scope("sessions", caller.user_id)
 
 
-def narrowed(caller: Caller) -> dict[str, str]:
+def narrowed(caller: SessionIds) -> dict[str, str]:
     """The agent and run that are set."""
     return {name: value for name, value in caller.ids.items() if name != "user_id"}
 
 
-def where_of(caller: Caller) -> Filter:
+def where_of(caller: SessionIds) -> Filter:
     """The memories that a caller sees, in the scope of the user."""
     return Filter(**narrowed(caller))  # type: ignore[arg-type]
 
 
-def told(caller: Caller) -> dict[str, Any]:
+def caller_json(caller: SessionIds) -> dict[str, Any]:
     """A caller as the history keeps it."""
-    told = caller.ids | {"sources": dict(caller.sources)}
-    return told | ({"metadata": dict(caller.metadata)} if caller.metadata else {})
+    caller_json = caller.ids | {"sources": dict(caller.sources)}
+    return caller_json | ({"metadata": dict(caller.metadata)} if caller.metadata else {})

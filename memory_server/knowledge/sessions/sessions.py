@@ -15,7 +15,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsF
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import NOTHING, Message, without_surrogates
 from memory_server.kernel.text import shown
-from memory_server.knowledge.embeddings import Meaning
+from memory_server.knowledge.embeddings import TextVectors
 from memory_server.knowledge.entry import (
     Archive,
     Change,
@@ -28,7 +28,7 @@ from memory_server.knowledge.entry import (
     usable,
 )
 from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import Embeddings, EntryStore, Held, Models
+from memory_server.knowledge.ports import Embeddings, EntryStore, Models, ScopeView
 from memory_server.knowledge.ranking import by_meaning, by_ranks, by_relevance
 from memory_server.knowledge.sessions.facts import (
     EXTRACTION,
@@ -39,7 +39,7 @@ from memory_server.knowledge.sessions.facts import (
     decided,
     facts_of,
 )
-from memory_server.knowledge.sessions.ids import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
+from memory_server.knowledge.sessions.ids import NOBODY, STDIO, Begun, Identity, RequestInfo, SessionIds, resolve
 from memory_server.knowledge.sessions.models import NO_MODEL, Doing, SessionModels, SessionOptions
 from memory_server.knowledge.sessions.records import (
     Mode,
@@ -47,13 +47,13 @@ from memory_server.knowledge.sessions.records import (
     SearchType,
     SessionFigures,
     SessionHits,
+    caller_json,
     measured,
     narrowed,
     own,
     scope_of,
     spent,
     texts_of,
-    told,
     where_of,
 )
 from sandbox.locale import _, counted
@@ -78,10 +78,10 @@ class Sessions:
 
     def __post_init__(self) -> None:
         self._begun = Begun()
-        self.meaning = Meaning(self.store, self.embeddings)
+        self.meaning = TextVectors(self.store, self.embeddings)
         self._with_models = SessionModels(self.store, self.options, self.models, self.meaning)
 
-    def begin(self, given: Named, wire: Wire = STDIO) -> Caller:
+    def begin(self, given: Identity, wire: RequestInfo = STDIO) -> SessionIds:
         """Set what later calls that name nobody mean; what `given` leaves out stays. Nothing given: only tell it.
 
         Raises:
@@ -95,12 +95,12 @@ class Sessions:
                 )
             begun = wire.begun or self._begun
             if given.user_id in (None, begun.said.user_id):  # of another user nothing is kept
-                kept = {name: getattr(given, name) or getattr(begun.said, name) for name in Named.__slots__}
-                given = Named(**kept)
+                kept = {name: getattr(given, name) or getattr(begun.said, name) for name in Identity.__slots__}
+                given = Identity(**kept)
             begun.said = given
         return self.caller(NOBODY, wire)
 
-    def caller(self, given: Named, wire: Wire = STDIO, *, changes: bool = False) -> Caller:
+    def caller(self, given: Identity, wire: RequestInfo = STDIO, *, changes: bool = False) -> SessionIds:
         """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
         begun = (wire.begun or self._begun).said if wire.lasts else NOBODY
         return resolve(
@@ -111,7 +111,7 @@ class Sessions:
 
     async def add(
         self,
-        caller: Caller,
+        caller: SessionIds,
         messages: str | Sequence[Message],
         *,
         metadata: Mapping[str, Any] | None = None,
@@ -146,7 +146,7 @@ class Sessions:
 
     async def _infer(
         self,
-        caller: Caller,
+        caller: SessionIds,
         doing: Doing,
         texts: Sequence[tuple[str, Mapping[str, Any]]],
         base: Entry,
@@ -164,7 +164,7 @@ class Sessions:
         with suppress(ModelsFailed, NothingToKeep):
             vector = await self._with_models.vector_of(caller, doing, words)
 
-        def known(held: Held) -> list[Entry]:
+        def known(held: ScopeView) -> list[Entry]:
             """Those that share words with what was said, and those that are near to it."""
             worded = held.search(Query(words, where, SHOWN)).hits
             near = held.nearest(vector, where)[0][:SHOWN] if vector else []
@@ -172,14 +172,14 @@ class Sessions:
             hits = [Hit(entry, cosine, NOTHING, scope_of(caller)) for entry, cosine in found if entry is not None]
             return [hit.entry for hit in by_ranks(worded, hits)[:SHOWN]]
 
-        shown_ = await self.store.look(scope_of(caller), known)
+        shown_ = await self.store.read(scope_of(caller), known)
         system = self.options.extraction_prompt or EXTRACTION
         system += f"\n{prompt}" if prompt else ""
         facts = await self._with_models.ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
         await self._with_models.embed(caller, doing, [fact.text for fact in facts])
         what: list[tuple[str, Entry]] = []
 
-        def decide(held: Held) -> list[Change]:
+        def decide(held: ScopeView) -> list[Change]:
             what[:] = decided(held, where, facts, shown_, base)
             return [entry for event, entry in what if event != "NONE"]
 
@@ -189,7 +189,7 @@ class Sessions:
         return Outcome(done, "inference", None if facts else _("the model found nothing to keep"), change)
 
     async def search(
-        self, caller: Caller, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
+        self, caller: SessionIds, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
     ) -> SessionHits:
         """Memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). Where the meaning of
         the query cannot be had, by words. Raises InvalidInput: the query is empty."""
@@ -205,7 +205,7 @@ class Sessions:
                 search_type = search_type if vector else "text"
             words = Query(query, where_of(caller), limit if search_type == "text" else FUSED, self.options.least_share)
 
-            def by_vector(held: Held) -> tuple[list[Hit], set[int], int]:
+            def by_vector(held: ScopeView) -> tuple[list[Hit], set[int], int]:
                 """The nearest memories, the numbers of all that are near enough, and how many have no vector."""
                 found, missing = held.nearest(vector, words.where)
                 near = {number: cosine for number, cosine in found if cosine >= self.options.min_similarity}
@@ -213,7 +213,7 @@ class Sessions:
                 hits = [Hit(entry, cosine, NOTHING, scope_of(caller)) for entry, cosine in entries if entry is not None]
                 return by_meaning(hits), set(near), missing
 
-            def read(held: Held) -> tuple[list[Hit], int, int]:
+            def read(held: ScopeView) -> tuple[list[Hit], int, int]:
                 if search_type == "vector":
                     hits, near, missing = by_vector(held)
                     return hits[:limit], len(near), missing
@@ -224,7 +224,7 @@ class Sessions:
                 both = sum(hit.entry.id in near for hit in found.hits)
                 return by_ranks(by_relevance(found.hits), hits)[:limit], found.total + len(near) - both, missing
 
-            hits, total, missing = await self.store.look(scope_of(caller), read)
+            hits, total, missing = await self.store.read(scope_of(caller), read)
             if missing:
                 what = counted(missing, "memory")
                 reason = _("no vector yet for {what}; `memory-server knowledge cleanup` makes them", what)
@@ -233,12 +233,12 @@ class Sessions:
             return SessionHits(tuple(hits), total, search_type, reason, doing.took_ms)
 
     async def page(
-        self, caller: Caller, *, limit: int = 100, offset: int = 0, by: str = "api"
+        self, caller: SessionIds, *, limit: int = 100, offset: int = 0, by: str = "api"
     ) -> tuple[list[Entry], int]:
         """Memories, made last first, and how many there are."""
         async with self._noting(caller, "get_all", by) as doing:
             where = where_of(caller)
-            entries, total = await self.store.look(
+            entries, total = await self.store.read(
                 scope_of(caller),
                 lambda held: (held.entries(where, order="made", limit=limit, offset=offset), held.count(where)),
             )
@@ -247,7 +247,7 @@ class Sessions:
 
     async def update(
         self,
-        caller: Caller,
+        caller: SessionIds,
         memory_id: int,
         data: str,
         *,
@@ -269,11 +269,11 @@ class Sessions:
             reason = NO_MODEL if used == "inference" and self.models is None else None
             used = "direct" if reason else used
             for _ in range(MOST_TRIES):
-                before: Entry = await self.store.look(scope_of(caller), lambda held: own(held, caller, memory_id))
+                before: Entry = await self.store.read(scope_of(caller), lambda held: own(held, caller, memory_id))
                 body = text if used == "direct" else await self._with_models.merged(doing, before.body, text)
                 await self._with_models.embed(caller, doing, [body])
 
-                def decide(held: Held, before: Entry = before, body: str = body) -> list[Change]:
+                def decide(held: ScopeView, before: Entry = before, body: str = body) -> list[Change]:
                     now = own(held, caller, memory_id)
                     if used == "inference" and now.version != before.version:
                         return []  # merged with a text that is not there any more
@@ -286,20 +286,20 @@ class Sessions:
                     return Outcome((("UPDATE", entries[0]),), used, reason, change)
             raise InvalidInput("Memory {memory} was changed meanwhile; read it again.", memory_id)
 
-    async def delete(self, caller: Caller, memory_id: int, *, by: str = "api") -> Outcome:
+    async def delete(self, caller: SessionIds, memory_id: int, *, by: str = "api") -> Outcome:
         """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
         async with self._noting(caller, "delete", by) as doing:
             doing.ids = [memory_id]
             gone: list[Entry] = []
 
-            def decide(held: Held) -> list[Change]:
+            def decide(held: ScopeView) -> list[Change]:
                 gone[:] = [own(held, caller, memory_id)]
                 return [Archive(memory_id, "deleted", self.clock())]
 
             _, change = await self._commit(caller, doing, "delete", by, decide)
             return Outcome((("DELETE", gone[0]),), change_id=change)
 
-    async def delete_all(self, caller: Caller, *, confirm: bool, by: str = "api") -> tuple[int, str | None]:
+    async def delete_all(self, caller: SessionIds, *, confirm: bool, by: str = "api") -> tuple[int, str | None]:
         """Put all memories of this session into the archive, as one change; how many.
 
         Raises:
@@ -308,48 +308,48 @@ class Sessions:
         async with self._noting(caller, "delete_all", by) as doing:
             where = where_of(caller)
             if not confirm:
-                count = await self.store.look(scope_of(caller), lambda held: held.count(where))
+                count = await self.store.read(scope_of(caller), lambda held: held.count(where))
                 raise InvalidInput(
                     "This would delete {memories}; to delete them, give confirm: true.", counted(count, "memory")
                 )
             gone: list[int] = []
 
-            def decide(held: Held) -> list[Change]:
+            def decide(held: ScopeView) -> list[Change]:
                 gone[:] = held.ids(where)
                 return [Archive(each, "deleted", self.clock()) for each in gone]
 
             _, change = await self._commit(caller, doing, "delete_all", by, decide)
             return len(gone), change
 
-    async def history(self, caller: Caller, *, limit: int = 50, before: int | None = None) -> list[Operation]:
+    async def history(self, caller: SessionIds, *, limit: int = 50, before: int | None = None) -> list[Operation]:
         """What was done in this session, newest first; `before` is the id of the last one of the page before."""
         found = await self.store.operations(scope_of(caller), before=before, limit=limit, caller=narrowed(caller))
         return [operation for _, operation in found]
 
-    async def statistics(self, caller: Caller) -> SessionFigures:
+    async def statistics(self, caller: SessionIds) -> SessionFigures:
         """Counts and sizes of the memories of this session, and figures of its newest operations."""
         where = where_of(caller)
 
-        def read(held: Held) -> tuple[Figures, dict[str, int], dict[str, int], int, int]:
+        def read(held: ScopeView) -> tuple[Figures, dict[str, int], dict[str, int], int, int]:
             by_agent, by_run = (held.counted(name, where) for name in ("agent_id", "run_id"))
             figures = held.figures(replace(where, archived=None))
             return figures, by_agent, by_run, held.stored_bytes(where), held.vectors(where)
 
-        counts = await self.store.look(scope_of(caller), read)
+        counts = await self.store.read(scope_of(caller), read)
         operations = await self.history(caller, limit=MEASURED)
         return SessionFigures(*counts, measured(operations), spent(operations))
 
     async def _commit(
-        self, caller: Caller, doing: Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]
+        self, caller: SessionIds, doing: Doing, op: str, by: str, decide: Callable[[ScopeView], Sequence[Change]]
     ) -> tuple[tuple[Entry, ...], str | None]:
         """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
-        operation = Operation(op, by, 0, told(caller), took_ms=doing.took_ms, detail=doing.detail)
+        operation = Operation(op, by, 0, caller_json(caller), took_ms=doing.took_ms, detail=doing.detail)
         done = await self.store.commit(scope_of(caller), lambda held: (decide(held), None), operation)
         doing.noted = done.seq is not None
         return done.entries, None if done.seq is None else change_id(done.seq)
 
     @asynccontextmanager
-    async def _noting(self, caller: Caller, op: str, by: str) -> AsyncIterator[Doing]:
+    async def _noting(self, caller: SessionIds, op: str, by: str) -> AsyncIterator[Doing]:
         """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
         cannot be written now is left out, so that a search does not wait for writers."""
         doing, error = Doing(), None
@@ -361,6 +361,6 @@ class Sessions:
         finally:
             if not doing.noted:
                 ids = tuple(doing.ids)
-                note = Operation(op, by, 0, told(caller), ids, error, doing.took_ms, doing.detail)
+                note = Operation(op, by, 0, caller_json(caller), ids, error, doing.took_ms, doing.detail)
                 with suppress(StorageError):
-                    await self.store.note(scope_of(caller), note, passing=True)
+                    await self.store.log_operation(scope_of(caller), note, passing=True)

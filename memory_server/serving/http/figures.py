@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memory_server.kernel.meter import BOUNDS_MS, Meter
-from memory_server.serving.http.refusals import Refused
+from memory_server.serving.http.refusals import HttpError
 
 
 @dataclass(eq=False)  # a registry keeps it in a set
@@ -43,7 +43,7 @@ def endpoint(meter: Meter) -> Callable[[Request], Awaitable[Response]]:
         try:
             from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
         except ModuleNotFoundError as error:
-            raise Refused(404, "not found", "Metrics need `pip install 'memory-server[metrics]'`.") from error
+            raise HttpError(404, "not found", "Metrics need `pip install 'memory-server[metrics]'`.") from error
         registry = CollectorRegistry()
         registry.register(_Collector(meter))
         return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})

@@ -22,9 +22,9 @@ from starlette.routing import Route
 
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.serving.http.callers import OPERATOR, READ, WRITE, Caller
-from memory_server.serving.http.door import Enter
-from memory_server.serving.http.refusals import Refused
+from memory_server.serving.http.middleware import Enter
+from memory_server.serving.http.principals import OPERATOR, READ, WRITE, Principal
+from memory_server.serving.http.refusals import HttpError
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings, JwtSettings
@@ -65,7 +65,7 @@ class _Keys:
             if held is None and self._looking is not None:
                 await asyncio.shield(self._looking)
         if self._known is None:
-            raise Refused(503, "busy", "The keys of the tokens cannot be had now; try again.", {"retry-after": "10"})
+            raise HttpError(503, "busy", "The keys of the tokens cannot be had now; try again.", {"retry-after": "10"})
         return self._held(key_id)
 
     def _held(self, key_id: str | None) -> jwt.PyJWK | None:
@@ -138,7 +138,7 @@ def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
     algorithms = (given.algorithms or "").split(",")
     told = False
 
-    async def enter(token: str | None) -> Caller | None:
+    async def enter(token: str | None) -> Principal | None:
         nonlocal told
         try:
             head = jwt.get_unverified_header(token or "")
@@ -166,7 +166,7 @@ def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
                 log.warning("the claim %s of a token cannot be the name of a tenant", given.tenant_claim)
                 told = True
             return None
-        return Caller(name, _scopes(given, claims.get("scope", claims.get("scp", ""))))
+        return Principal(name, _scopes(given, claims.get("scope", claims.get("scp", ""))))
 
     return enter
 

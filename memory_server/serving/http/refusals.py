@@ -32,7 +32,7 @@ _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
 )
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """A request that gets this status; the message is one sentence for the caller."""
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -44,12 +44,12 @@ class Refused(Exception):
         return JSONResponse(body, self.status, self._headers)
 
 
-def refused_for(error: BaseException, sentence: str | None = None) -> Refused:
+def refused_for(error: BaseException, sentence: str | None = None) -> HttpError:
     """The refusal that says what `error` is about."""
-    if isinstance(error, Refused):
+    if isinstance(error, HttpError):
         return error
     said = str(error) if sentence is None else sentence
     for kind, status, name in _STATUS:
         if isinstance(error, kind):
-            return Refused(status, name, said, _BUSY if status == 503 else None)
-    return Refused(500, "server", said)
+            return HttpError(status, name, said, _BUSY if status == 503 else None)
+    return HttpError(500, "server", said)

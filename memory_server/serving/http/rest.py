@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from memory_server.kernel.strict_json import repeated_name
 from memory_server.kernel.text import shown, visible
-from memory_server.serving.http.callers import WRITE, caller_of
-from memory_server.serving.http.refusals import Refused, refused_for
+from memory_server.serving.http.principals import WRITE, caller_of
+from memory_server.serving.http.refusals import HttpError, refused_for
 from memory_server.serving.http.tenants import Tenants
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Tool, ToolFailed, call
@@ -67,11 +67,11 @@ class _Called:
         name = request.path_params["tool"]
         tool = self.tools.get(name)
         if tool is None and self.read_only and name in TOOLS and not TOOLS[name].only_reads:
-            raise Refused(403, "scope", f"This server only reads, and {name} changes something.")
+            raise HttpError(403, "scope", f"This server only reads, and {name} changes something.")
         if tool is None:
-            raise Refused(404, "not found", f"There is no such tool; GET {OPENAPI} names all.")
+            raise HttpError(404, "not found", f"There is no such tool; GET {OPENAPI} names all.")
         if not tool.only_reads and WRITE not in caller.scopes:
-            raise Refused(403, "scope", f"This token only reads, and {name} changes something.")
+            raise HttpError(403, "scope", f"This token only reads, and {name} changes something.")
         arguments = _arguments(request, await request.body())
         async with self.tenants.used(caller) as tenant:
             try:
@@ -83,16 +83,18 @@ class _Called:
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-        raise Refused(415, "form", f"Send the arguments as JSON, with `Content-Type: {_JSON}`.")
+        raise HttpError(415, "form", f"Send the arguments as JSON, with `Content-Type: {_JSON}`.")
     try:
         given = orjson.loads(body)
         repeated = repeated_name(body)
     except ValueError as error:
-        raise Refused(400, "arguments", f"The body is not JSON: {error}.") from error
+        raise HttpError(400, "arguments", f"The body is not JSON: {error}.") from error
     if repeated is not None:
-        raise Refused(400, "arguments", f"The body has `{visible(shown(repeated))}` twice in one object; send it once.")
+        raise HttpError(
+            400, "arguments", f"The body has `{visible(shown(repeated))}` twice in one object; send it once."
+        )
     if not isinstance(given, dict):
-        raise Refused(400, "arguments", "The body must be a JSON object with the arguments of the tool.")
+        raise HttpError(400, "arguments", "The body must be a JSON object with the arguments of the tool.")
     return given
 
 

@@ -16,8 +16,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
 from memory_server.memories.memories import Call, Memories
-from memory_server.serving.http.callers import WRITE, Caller, caller_of
-from memory_server.serving.http.refusals import Refused
+from memory_server.serving.http.principals import WRITE, Principal, caller_of
+from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.server import MakeServer
 from memory_server.serving.subscriptions import Subscriptions
 
@@ -87,7 +87,7 @@ class Tenant:
         self._room = await asyncio.to_thread(self._memories.room)
         self._next_look = max(self._next_look, time.monotonic() + (time.monotonic() - began) / LOOK_SHARE)
 
-    def call(self, caller: Caller | None) -> Call:
+    def call(self, caller: Principal | None) -> Call:
         """The memories as this caller sees them; None: the request has no caller."""
         memories = self._memories.memories
         if caller is None:
@@ -110,8 +110,8 @@ class Tenants:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def used(self, caller: Caller) -> AsyncIterator[Tenant]:
-        """The tenant of a caller, which stays open meanwhile. Raises Refused: too many tenants are busy."""
+    async def used(self, caller: Principal) -> AsyncIterator[Tenant]:
+        """The tenant of a caller, which stays open meanwhile. Raises HttpError: too many tenants are busy."""
         key = caller.tenant, WRITE in caller.scopes
         tenant = self._open.get(key)
         if tenant is None or tenant.over.is_set():
@@ -136,7 +136,7 @@ class Tenants:
             (each for each in self._open.items() if not each[1].users), key=lambda each: each[1].used, default=None
         )
         if idle is None:
-            raise Refused(503, "busy", "Too many tenants are busy; try again.", {"retry-after": "1"})
+            raise HttpError(503, "busy", "Too many tenants are busy; try again.", {"retry-after": "1"})
         idle[1].over.set()
         del self._open[idle[0]]
 

@@ -186,20 +186,20 @@ class BackupFileWriter:
     """A backup that is being written; it cannot be seen before `finish`. The conversations go to a file without a name,
     because the facts, which come first, need their hash."""
 
-    def __init__(self, shelf: BackupFolder, name: str, created_ms: int, numbered: bool) -> None:
-        self._shelf, self._name, self._created_ms, self._numbered = shelf, name, created_ms, numbered
-        self._path = path = shelf.folder / f"{name}{ENDING}"
+    def __init__(self, store: BackupFolder, name: str, created_ms: int, numbered: bool) -> None:
+        self._store, self._name, self._created_ms, self._numbered = store, name, created_ms, numbered
+        self._path = path = store.folder / f"{name}{ENDING}"
         self._aside = path.with_name(f".{secrets.token_hex(8)}.next")
         self._knowledge = path.with_name(f".{secrets.token_hex(8)}.next")
         self._counts = [0, 0, 0]
-        with _told(path.parent):
+        with _storage_errors(path.parent):
             folders.make_folder(path.parent)
             self._file = tempfile.TemporaryFile(dir=path.parent, prefix=".", suffix=".body")  # noqa: SIM115 (discard closes it)
             self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._file, mtime=0)
             self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
-        with _told(self._path.parent):
+        with _storage_errors(self._path.parent):
             self._gzip.writelines(record_lines.conversation_lines(contents))
         for place, more in enumerate((1, len(contents.short_term), len(contents.long_term))):
             self._counts[place] += more
@@ -207,7 +207,7 @@ class BackupFileWriter:
     def finish(self) -> Backup:
         """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
         conversations, short, long = self._counts
-        with _told(self._path.parent):
+        with _storage_errors(self._path.parent):
             self._gzip.write(record_lines.last_line(conversations))
             self._gzip.close()
             self._file.seek(0)
@@ -227,7 +227,7 @@ class BackupFileWriter:
                 whole.flush()
                 folders.sync_file(whole.fileno())
                 size = whole.tell()
-            release = self._shelf.hold()
+            release = self._store.hold()
             try:
                 self._publish()
             finally:
@@ -320,7 +320,7 @@ def _taken(name: str) -> InvalidInput:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _storage_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

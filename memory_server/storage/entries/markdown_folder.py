@@ -35,10 +35,10 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
-from memory_server.knowledge.ports import Committed, Decide, Held
+from memory_server.knowledge.ports import Committed, Decide, ScopeView
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
-from memory_server.storage.entries.sqlite_store import told
+from memory_server.storage.entries.sqlite_store import run_in_thread
 from memory_server.storage.projects import is_link, owners_in, refuse_foreign
 from sandbox.locale import _, counted
 
@@ -102,17 +102,17 @@ class MarkdownFolder:
             finally:
                 lock.release()
 
-        return await told(self._writes, work, self.place)
+        return await run_in_thread(self._writes, work, self.place)
 
-    async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
+    async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
         def work() -> T:
             with self._alone:
                 return read(self._refreshed())
 
-        return await told(self._looks, work, self.place)
+        return await run_in_thread(self._looks, work, self.place)
 
     async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
-        def read(_held: Held) -> dict[str, str]:
+        def read(_held: ScopeView) -> dict[str, str]:
             troubles = {visible(name): file.trouble for name, file in sorted(self._files.items()) if file.trouble}
             here = [(name, said) for name, said in troubles.items() if name.startswith(ARCHIVE) == archive]
             named = [(name, said) for name, said in here if said != _LEFT_OUT][:_MOST_NAMED]
@@ -121,10 +121,10 @@ class MarkdownFolder:
             more = [said for _, said in here if said == _LEFT_OUT] or [_("they are broken too")]
             return {**dict(named), counted(len(here) - len(named), "more file"): more[0]}
 
-        return await self.look(self.scope, read)
+        return await self.read(self.scope, read)
 
     async def examine(self) -> list[Finding]:
-        def said(_held: Held) -> list[str]:
+        def said(_held: ScopeView) -> list[str]:
             return [
                 visible(f"{self.place / name}: {file.trouble}.")
                 if file.trouble
@@ -137,7 +137,7 @@ class MarkdownFolder:
             ]
 
         try:
-            found = [Finding("warning", _("layers"), each) for each in await self.look(self.scope, said)]
+            found = [Finding("warning", _("layers"), each) for each in await self.read(self.scope, said)]
         except StorageError as error:
             return [Finding("error", _("layers"), str(error))]
         whole = (
@@ -176,7 +176,7 @@ class MarkdownFolder:
         self.meter.count("layers", "commits", int(bool(given)))
         return Committed(result, tuple(filter(None, (held.get(ref=name) for name in names))), None)
 
-    def _refuse_impossible(self, held: rows.Held, changes: Sequence[Entry | Archive | Purge]) -> None:
+    def _refuse_impossible(self, held: rows.ScopeRows, changes: Sequence[Entry | Archive | Purge]) -> None:
         """Raises InvalidInput: an entry does not exist any more, two live entries would have one key, or a file that
         cannot be read has the name of a change. StorageUnwritable: the archive is not a folder."""
         for change in changes:
@@ -206,7 +206,7 @@ class MarkdownFolder:
                     file.trouble,
                 )
 
-    def _refreshed(self) -> rows.Held:
+    def _refreshed(self) -> rows.ScopeRows:
         """The index, brought to what the folder holds."""
         try:
             self._files = self._read_all()
@@ -214,7 +214,7 @@ class MarkdownFolder:
             raise StorageError(
                 _("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)), self.place
             ) from error
-        held, shown = rows.Held(self._index, self.scope, make=True), self._counting()
+        held, shown = rows.ScopeRows(self._index, self.scope, make=True), self._counting()
         if shown != self._shown:
             self._index.execute("BEGIN")
             with self._index:

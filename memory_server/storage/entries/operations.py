@@ -13,7 +13,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import schema
-from memory_server.storage.entries.rows import Held, json_value
+from memory_server.storage.entries.rows import ScopeRows, json_value
 from memory_server.storage.entries.vectors import KEY_BYTES
 from nlp.index_terms import signature
 
@@ -34,15 +34,15 @@ def commit(
     """Decide and store, in the caller's transaction. `mirror`: of entries that are kept elsewhere, so without history,
     and what is archived is searched too."""
     began = time.perf_counter()
-    changes, result = decide(Held(connection, scope, embeds))
-    held = Held(connection, scope, embeds, make=bool(changes))
+    changes, result = decide(ScopeRows(connection, scope, embeds))
+    held = ScopeRows(connection, scope, embeds, make=bool(changes))
     done = [held.apply(change, mirror=mirror) for change in changes]
     formers = [former for _, former in done if former is not None]
     stored = tuple(after for after, _ in done if after is not None)
     if not formers or mirror:
         return Committed(result, stored, None)
     took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
-    seq = held.note(replace(operation, took_ms=took_ms), [former[0] for former in formers])
+    seq = held.log_operation(replace(operation, took_ms=took_ms), [former[0] for former in formers])
     connection.executemany("INSERT INTO changes VALUES(?, ?, ?, ?)", [(seq, *former) for former in formers])
     return Committed(result, stored, seq)
 
@@ -87,7 +87,7 @@ def rebuild(connection: sqlite3.Connection) -> int:
     connection.execute("DROP TABLE terms")
     connection.execute(schema.TERMS)
     for scope in [Scope(*row) for row in connection.execute("SELECT space, owner FROM scopes")]:
-        held = Held(connection, scope)
+        held = ScopeRows(connection, scope)
         for entry in held.rows("e.archived_ms IS NULL", []):
             held.index(entry)
     connection.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))

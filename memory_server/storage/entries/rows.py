@@ -38,7 +38,7 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.vectors import vector_key
-from nlp.index_terms import Sought, index_form, sought_in, terms_of
+from nlp.index_terms import IndexTerm, index_form, sought_in, terms_of
 from sandbox.locale import _
 
 T = TypeVar("T")
@@ -73,9 +73,9 @@ _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 """Fields that the index depends on."""
 
 
-class Held:
-    """`ports.Held` on a connection; a scope that does not exist holds nothing, and gets a number with `make`. `embeds`:
-    the model of the vectors, "" for none."""
+class ScopeRows:
+    """`ports.ScopeRows` on a connection; a scope that does not exist holds nothing, and gets a number with `make`.
+    `embeds`: the model of the vectors, "" for none."""
 
     def __init__(self, connection: sqlite3.Connection, scope: Scope, embeds: str = "", *, make: bool = False) -> None:
         self._connection, self._scope, self._embeds = connection, scope, embeds
@@ -270,7 +270,7 @@ class Held:
         terms = (" ".join(f"{self._number}_{term}" for term in terms_of(text)) for text in texts)
         self._connection.execute("INSERT INTO terms(rowid, title, tags, body) VALUES(?, ?, ?, ?)", (entry.id, *terms))
 
-    def note(self, operation: Operation, entries: Sequence[int]) -> int:
+    def log_operation(self, operation: Operation, entries: Sequence[int]) -> int:
         """Store an operation; its number."""
         values = {name: getattr(operation, name) for name in ("op", "by", "at_ms", "error", "took_ms")}
         values |= {name: _text(dict(getattr(operation, name))) for name in ("caller", "detail")}
@@ -298,10 +298,10 @@ class Held:
                 raise
             return [] if len(ids) == 1 else [row for each in ids for row in self._readable(query, [each])]
 
-    def _match(self, sought: Sequence[Sought]) -> str:
+    def _match(self, sought: Sequence[IndexTerm]) -> str:
         return " OR ".join(f'"{self._number}_{each.term}"{" *" if each.prefix else ""}' for each in sought)
 
-    def _ranked(self, query: Query, sought: Sequence[Sought]) -> tuple[list[tuple[int, float]], Counter[str]]:
+    def _ranked(self, query: Query, sought: Sequence[IndexTerm]) -> tuple[list[tuple[int, float]], Counter[str]]:
         """Ids with their scores, best first, and the counts of matches that are hidden."""
         where, cases, given = query.where, "", []
         hidden = {
@@ -321,7 +321,7 @@ class Held:
         ).fetchall()
         return [(row[0], row[1]) for row in rows if not row[2]], Counter(row[2] for row in rows if row[2])
 
-    def _hits(self, shares: Mapping[int, float], sought: Sequence[Sought]) -> Iterator[Hit]:
+    def _hits(self, shares: Mapping[int, float], sought: Sequence[IndexTerm]) -> Iterator[Hit]:
         """The entries of `shares` in its order, each with the words of the query that its fields hold."""
         fields = ", ".join(f"' ' || t.{name} || ' ' in_{name}" for name in _INDEXED)
         found = self._readable(

@@ -28,7 +28,7 @@ from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall
+from memory_server.knowledge.ports import Committed, Decide, ModelCall, ScopeView
 from memory_server.storage.entries import examination, operations, rows, schema, vectors
 from sandbox.locale import _
 
@@ -72,22 +72,24 @@ class SqliteStore:
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         if not self.read_only and self.place is not None and not self.place.exists():
-            await self.look(scope, decide)  # a decision that refuses must not leave an empty database
+            await self.read(scope, decide)  # a decision that refuses must not leave an empty database
         dated = self._dated(operation)
         return await self._write(lambda c: operations.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
 
-    async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
-        return await self._read(lambda c: read(rows.Held(c, scope, self.embeds)))
+    async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
+        return await self._read(lambda c: read(rows.ScopeRows(c, scope, self.embeds)))
 
-    async def touch(self, ids: Sequence[int], at_ms: int) -> None:
+    async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
         await self._use(used, [(at_ms, each) for each in ids])
 
-    async def note(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
+    async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
         if self.read_only:
             return 0
         dated, wait_seconds = self._dated(operation), _TOUCH_SECONDS if passing else None
-        return await self._write(lambda c: rows.Held(c, scope, make=True).note(dated, operation.entries), wait_seconds)
+        return await self._write(
+            lambda c: rows.ScopeRows(c, scope, make=True).log_operation(dated, operation.entries), wait_seconds
+        )
 
     async def operations(
         self,
@@ -128,7 +130,7 @@ class SqliteStore:
         query = "SELECT key, accessed_ms, count FROM uses WHERE place = ?"
         return await self._read(lambda c: {row[0]: (row[1], row[2]) for row in c.execute(query, (place,))})
 
-    async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None:
+    async def mark_used(self, place: str, keys: Sequence[str], at_ms: int) -> None:
         used = (
             "INSERT INTO uses VALUES(?, ?, ?, 1) ON CONFLICT(place, key) "
             "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
@@ -313,7 +315,7 @@ class SqliteStore:
             await self._run(self._writer, lambda: self._connection("write").execute(statement).fetchall())
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        return await told(threads, work, self.place)
+        return await run_in_thread(threads, work, self.place)
 
     def _refuse_read_only(self) -> None:
         if self.read_only:
@@ -371,7 +373,7 @@ def _copy(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-async def told(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
+async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
     """What `work` gives, in one of the threads; its troubles as sentences about `place`. It runs to its end, also where
     the caller gives up: so two calls never use one connection."""
 

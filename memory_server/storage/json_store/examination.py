@@ -26,7 +26,8 @@ from memory_server.kernel.folder_names import find_folder, folder_name, hash_in,
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding, Grade, visible
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store import codec, past
+from memory_server.storage.json_store import codec
+from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import journal
@@ -360,7 +361,7 @@ WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RepairPlan:
     """What is damaged and will be mended, in sentences. `kept_in`: where a repair keeps the files as they were."""
 
     conversation_id: str
@@ -368,7 +369,7 @@ class Plan:
     kept_in: Path
 
 
-def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> Plan | None:
+def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> RepairPlan | None:
     """Mend what is damaged in `folder`, and say what that was; None: nothing is, or another conversation is `wanted`.
     After a StorageError nothing was mended."""
     path = folder / folders.PRIVATE / "lock"
@@ -398,7 +399,7 @@ def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: boo
         raise StorageError(_("{name} was left as it is: {reason}", folder.name, error), folder) from error
 
 
-def plan(folder: Path) -> Plan | None:
+def plan(folder: Path) -> RepairPlan | None:
     """What a repair would mend in `folder`; changes nothing. None: nothing is damaged, or it is not a conversation.
     Raises StorageUnwritable if a newer memory-server wrote here, so that this one must not touch it."""
     name = conversation_id_in(folder)
@@ -408,4 +409,4 @@ def plan(folder: Path) -> Plan | None:
     if opened.position.newer:
         raise StorageUnwritable(_("It is of a newer memory-server; update this one."), folder)
     steps = tuple(f"{what}." for _, what in damage(opened, folder))
-    return Plan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None
+    return RepairPlan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None

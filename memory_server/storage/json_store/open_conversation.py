@@ -29,7 +29,7 @@ from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwrit
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
-from memory_server.storage.json_store.past import replay
+from memory_server.storage.json_store.history_files import replay
 from memory_server.storage.options import StorageSettings
 from sandbox.locale import _
 

@@ -77,7 +77,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StrayText:
     """Text that is not a record: its offset in characters, the text, and why it does not count."""
 
     offset: int
@@ -90,7 +90,7 @@ class Salvage:
     """`encoding`: how the file was read, where that was not UTF-8."""
 
     records: tuple[Json, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StrayText, ...]
     encoding: str | None = None
 
 
@@ -101,7 +101,7 @@ class Broken:
     data: bytes | None
     reason: str
     records: tuple[Json, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StrayText, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ def salvage(data: bytes, read: Read, mark: str) -> Salvage:
     text = data.decode(encoding or "utf-8-sig", "replace")
     decoder = json.JSONDecoder()
     records: list[Json] = []
-    pieces: list[Piece] = []
+    pieces: list[StrayText] = []
     start = text.find("[") + 1 if text.lstrip().startswith("[") else 0
     place = _skipped(text, start)
     while place < len(text) and (text[place] != "]" or text[place + 1 :].strip()):
@@ -353,7 +353,7 @@ def salvage(data: bytes, read: Read, mark: str) -> Salvage:
             if end is None:
                 reason = _("it is not JSON")
                 end = _next_record(decoder, text, place + 1, read, mark)
-            pieces.append(Piece(place, text[place:end].rstrip(", \n"), reason))
+            pieces.append(StrayText(place, text[place:end].rstrip(", \n"), reason))
         place = _skipped(text, end or len(text))
     return Salvage(tuple(records), tuple(pieces), encoding)
 

@@ -21,7 +21,7 @@ from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwrit
 from memory_server.kernel.folder_names import FolderNames, find_folder, subfolders
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
-from memory_server.storage.json_store import past
+from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 from sandbox.locale import _

@@ -24,7 +24,8 @@ LEAST_CHARS = 256
 @dataclass(frozen=True, slots=True)
 class Paging:
     """How the list `items` of a result continues: with the argument `by`, whose value `following` makes from the last
-    shown item and its number. If the argument is `offset`, `fitted` skips the items, unless the tool `skips` itself."""
+    shown item and its number. If the argument is `offset`, `truncated` skips the items, unless the tool `skips`
+    itself."""
 
     items: str
     by: str = "offset"
@@ -32,12 +33,17 @@ class Paging:
     skips: bool = False
 
 
-def fitted(
-    fields: dict[str, Any], max_bytes: int, paging: Paging | None = None, offset: int = 0, sought: Sequence[str] = ()
+def truncated(
+    fields: dict[str, Any],
+    max_bytes: int,
+    paging: Paging | None = None,
+    offset: int = 0,
+    query_words: Sequence[str] = (),
 ) -> tuple[dict[str, Any], str]:
     """`fields`, shortened to `max_bytes` of JSON if they are longer, then with `truncated`; and a sentence about what
-    was left out, if anything was. `offset`: items to skip at the beginning of the list of `paging`. `sought`: the words
-    of the search, the heaviest first; a long text is cut around them, and one without them keeps its beginning."""
+    was left out, if anything was. `offset`: items to skip at the beginning of the list of `paging`. `query_words`: the
+    words of the search, the heaviest first; a long text is cut around them, and one without them keeps its
+    beginning."""
     whole = fields
     if paging is not None and offset and not paging.skips:
         fields = fields | {paging.items: fields[paging.items][offset:]}
@@ -57,7 +63,7 @@ def fitted(
                 _("{shown} of {total} are shown; go on with {by}={following!s}.", shown, total, paging.by, following)
             )
     if size(fields) > max_bytes:
-        fields, note = _shorter(fields, max_bytes, sought)
+        fields, note = _shorter(fields, max_bytes, query_words)
         said.append(note)
     return fields, joined(" ", said)
 
@@ -66,10 +72,10 @@ def size(fields: Any) -> int:
     return len(orjson.dumps(fields))
 
 
-def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> tuple[dict[str, Any], str]:
+def _shorter(fields: dict[str, Any], max_bytes: int, query_words: Sequence[str]) -> tuple[dict[str, Any], str]:
     """Cut all long texts to one length, and if that is not enough, leave out the ends of long lists."""
     long = {text for text in _within(fields) if isinstance(text, str) and len(text) > LEAST_CHARS}
-    places = {text: _place(text, sought) for text in long}
+    places = {text: _place(text, query_words) for text in long}
     longest = max(map(len, long), default=0)
     limit = _most(longest, lambda chars: size(_cut(fields, max(chars, LEAST_CHARS), places)) <= max_bytes)
     fields = _cut(fields, max(limit, LEAST_CHARS), places)
@@ -105,10 +111,10 @@ def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
     return {name: _cut(inner, chars, places) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
-def _place(text: str, sought: Sequence[str]) -> int:
+def _place(text: str, query_words: Sequence[str]) -> int:
     """The place of the first of the words that `text` holds, in upper or lower case; 0 if it holds none."""
     lowered = text.lower()
-    return next((place for word in sought if (place := lowered.find(word.lower())) >= 0), 0)
+    return next((place for word in query_words if (place := lowered.find(word.lower())) >= 0), 0)
 
 
 def _within(value: Any) -> Iterator[Any]:

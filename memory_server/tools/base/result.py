@@ -60,7 +60,7 @@ class Result(BaseModel):
     def each(cls, sources: Iterable[object]) -> list[Self]:
         return [cls.of(source) for source in sources]
 
-    def sought(self) -> Sequence[str]:
+    def query_words(self) -> Sequence[str]:
         """The words of the search, the heaviest first: a text that is too long is cut around them."""
         return ()
 

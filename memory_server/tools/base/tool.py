@@ -21,7 +21,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
-from memory_server.tools.base.budget import Paging, fitted
+from memory_server.tools.base.budget import Paging, truncated
 from memory_server.tools.base.result import Result as Result
 from sandbox.locale import _, joined
 
@@ -79,7 +79,7 @@ class Tool:
     """Repeating the call changes nothing more; true for all tools that only read."""
     paging: Paging | None = None
     """How a long result continues."""
-    at_hand: bool = False
+    always_loaded: bool = False
     """Useful in every conversation: a client that looks tools up on demand should show this one at once."""
     search_hint: str | None = None
     """Words that help such a client to find it, besides its name and description."""
@@ -179,7 +179,7 @@ def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
     fields = result.fields()
     offset = getattr(arguments, "offset", None) or 0
-    shown_fields, left_out = fitted(fields, max_bytes, tool.paging, offset, result.sought())
+    shown_fields, left_out = truncated(fields, max_bytes, tool.paging, offset, result.query_words())
     if shown_fields is not fields:
         # The text says the same as the fields, so it is made from the shortened fields.
         result = tool.result.model_validate(shown_fields)

@@ -25,7 +25,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.index import Index, Searched
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import Parameters
-from memory_server.conversations.recall.words import Query, Wording
+from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, Role, context_text
 from memory_server.kernel.times import MINUTE_MS, milliseconds
@@ -277,14 +277,14 @@ def figures(answers: Sequence[Answer]) -> dict[str, float]:
     return found
 
 
-def remembered(wording: Wording, unit: Unit) -> ShortTermMemory:
+def remembered(wording: KeywordOptions, unit: Unit) -> ShortTermMemory:
     """The memory that the server makes of a unit, with a score of 0."""
     messages, name = tuple(turn.message for turn in unit.turns), unit.conversation_id
     memory = ShortTermMemory(unit.id, unit.time_ms, context_text(messages), (), (), 0.0, name, messages)
     return wording.within(name).of_text(memory)
 
 
-def query_of(question: Question, wording: Wording) -> Query:
+def query_of(question: Question, wording: KeywordOptions) -> RecallQuery:
     """What the server searches with when the question is asked."""
     return wording.within(question.conversation_id).of_query(question.messages, question.asked_ms)
 

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, Wire
+from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, RequestInfo
 from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 
 READ, WRITE, OPERATOR = "read", "write", "operator"
@@ -25,7 +25,7 @@ _KEY = "memory_server.caller"
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class Principal:
     """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
     settings. `wire`: who is meant within the tenant; each request says it again, since no connection lasts. `size`:
     bytes of the request's body."""
@@ -33,7 +33,7 @@ class Caller:
     tenant: str | None
     scopes: frozenset[str]
     usual: str | None = None
-    wire: Wire = HTTP
+    wire: RequestInfo = HTTP
     size: int = 0
 
     def enter(self, scope: Scope) -> None:
@@ -41,7 +41,7 @@ class Caller:
         scope[_KEY] = self
 
 
-class Token(Protocol):
+class AccessToken(Protocol):
     """What a token allows: in the memories of `tenant` (None: the data folder itself) what `scopes` names."""
 
     @property
@@ -54,10 +54,10 @@ class Token(Protocol):
 class Tokens(Protocol):
     """Where the tokens of this server are kept."""
 
-    def find(self, token: str) -> Token | None:
+    def find(self, token: str) -> AccessToken | None:
         """What a token allows now; None: it allows nothing."""
 
-    def tokens(self) -> Sequence[Token]:
+    def tokens(self) -> Sequence[AccessToken]:
         """All tokens. Raises InvalidInput: they cannot be read, or others may write them."""
 
 
@@ -66,13 +66,13 @@ def has_entered(scope: Scope) -> bool:
     return _KEY in scope
 
 
-def caller_of(scope: Scope) -> Caller:
+def caller_of(scope: Scope) -> Principal:
     """The caller of a request that has passed the door."""
-    caller: Caller = scope[_KEY]
+    caller: Principal = scope[_KEY]
     return caller
 
 
-def wire_from(headers: Headers, *, sessions: bool) -> Wire:
+def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
     """Who is meant within the tenant. Raises InvalidInput: a header cannot be used, or asks for a separation that this
     server does not make, because it does not offer `sessions`."""
     asked = next((name for name, _ in headers.raw if name in OF_SESSIONS), None)
@@ -82,7 +82,7 @@ def wire_from(headers: Headers, *, sessions: bool) -> Wire:
         raise InvalidInput(
             f"The header {asked.decode().title()} needs the toolset sessions, which is not offered; remove it."
         )
-    return Wire(sessions_from(headers.items()), lasts=False)
+    return RequestInfo(sessions_from(headers.items()), lasts=False)
 
 
 def from_headers(headers: Headers) -> str | None:

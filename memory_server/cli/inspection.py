@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.calls import called
+from memory_server.cli.call_tool import called
 from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, escape, print_columns, time_text, watched
@@ -27,9 +27,9 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.relevance import age_of, age_text
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.lifecycle import Lifecycle, Step, engine_of
+from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, engine_of
 from memory_server.kernel.recalled_block import one_line
-from memory_server.shared_process.control import running, told
+from memory_server.shared_process.control import describe, running
 from sandbox.language import padded
 from sandbox.locale import _, counted, foreign, joined, term, translated
 
@@ -230,7 +230,7 @@ async def history(app: App, flags: Namespace) -> None:
         out.print(_("More: --before {last}", last) if one_sequence else _("More: -c ID, or a larger --limit"))
 
 
-def step_text(step: Step) -> str:
+def step_text(step: HistoryStep) -> str:
     """What a step of a change did, in the language of the reader; texts of users stay as they are."""
     text = term(step.text) if step.what == "reinforced" and step.text else step.text
     return one_line(" ".join(filter(None, (term(step.what), step.id, f"- {text}" if text else None))))
@@ -308,7 +308,7 @@ async def where(app: App, flags: Namespace) -> None:
     if (pause := app.paused()) is not None:
         out.print(escape(pause.text(app.settings.zone)))
     for place, known in running():
-        out.print(f"{padded('shared', 10)}{escape(told(place, known))}")
+        out.print(f"{padded('shared', 10)}{escape(describe(place, known))}")
     for space, figures in (await app.knowledge.overview()).items():
         out.print(
             _(

@@ -28,10 +28,17 @@ from memory_server.kernel.meter import Meter
 from memory_server.knowledge.sessions.ids import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest
-from memory_server.serving.http.callers import Tokens, caller_of, has_entered
-from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door, Limits, is_modern, replaying
-from memory_server.serving.http.entrance import entrance, host_of, names_in
-from memory_server.serving.http.refusals import Refused
+from memory_server.serving.http.authentication import entrance, host_of, names_in
+from memory_server.serving.http.middleware import (
+    LOOPBACK,
+    MOST_HEAD_BYTES,
+    Middleware,
+    RateLimiter,
+    is_modern,
+    replaying,
+)
+from memory_server.serving.http.principals import Tokens, caller_of, has_entered
+from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
@@ -60,7 +67,7 @@ STORE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
     address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
     connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token."""
@@ -174,13 +181,13 @@ class _Mcp:
         receive: Receive,
         send: Send,
     ) -> tuple[Receive, Send]:
-        """Let the caller be one of its session; the answer to `initialize` names a new one. Raises Refused: there is no
-        such session."""
+        """Let the caller be one of its session; the answer to `initialize` names a new one. Raises HttpError: there is
+        no such session."""
         caller = caller_of(scope)
         sessions = begun[caller.tenant]
         if named is not None:
             if named not in sessions:
-                raise Refused(404, "session", "There is no such session any more; send `initialize` again.")
+                raise HttpError(404, "session", "There is no such session any more; send `initialize` again.")
             held = sessions[named] = sessions.pop(named)  # the one that was used last goes last
             replace(caller, wire=replace(caller.wire, lasts=True, begun=held)).enter(scope)
             return receive, send
@@ -211,7 +218,7 @@ def _is_initialize(body: bytes) -> bool:
     return isinstance(message, dict) and message.get("method") == "initialize"
 
 
-async def serve(node: Node, address: tuple[str, int]) -> None:
+async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the address or the settings cannot be used."""
     settings, stop = node.settings, asyncio.Event()
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it has lines for each request, and so has the door
@@ -242,10 +249,10 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
         redirect_slashes=False,
     )
     public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
-    door = Door(
+    door = Middleware(
         app,
         enter,
-        defaultdict(partial(Limits, settings.requests_per_minute, settings.concurrent)),
+        defaultdict(partial(RateLimiter, settings.requests_per_minute, settings.concurrent)),
         public=public,
         hosts=(*LOOPBACK, address[0].lower(), *map(host_of, names_in(settings.hosts)), *more.hosts),
         origins=(*(name.lower().rstrip("/") for name in names_in(settings.origins)), *more.origins),
@@ -262,7 +269,9 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
         await tenants.aclose()
 
 
-async def _run(door: Door, listener: socket.socket, stop: asyncio.Event, tenants: Tenants, node: Node) -> None:
+async def _run(
+    door: Middleware, listener: socket.socket, stop: asyncio.Event, tenants: Tenants, node: HttpServer
+) -> None:
     host, port = listener.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(

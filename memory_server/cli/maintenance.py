@@ -16,9 +16,9 @@ from rich.filesize import decimal
 from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
-from memory_server.cli.calls import called
+from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
-from memory_server.cli.look import chosen, each, step_text, tally_text, with_id
+from memory_server.cli.inspection import chosen, each, step_text, tally_text, with_id
 from memory_server.cli.terminal import (
     clipped,
     complain,
@@ -44,7 +44,7 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import iso
-from memory_server.shared_process.control import running, told
+from memory_server.shared_process.control import describe, running
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
@@ -363,7 +363,7 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
     for finding in await examine_sandbox(app.sandbox):
         yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):
-        yield Finding("ok" if known else "warning", _("shared process"), told(place, known))
+        yield Finding("ok" if known else "warning", _("shared process"), describe(place, known))
 
 
 def _print(found: Sequence[Finding]) -> None:

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.serving.http.callers import ALL, Caller, Tokens
-from memory_server.serving.http.door import Enter
+from memory_server.serving.http.middleware import Enter
+from memory_server.serving.http.principals import ALL, Principal, Tokens
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _HOW = _("run `memory-server tokens add NAME`, or set http.token in the environm
 
 
 @dataclass(frozen=True, slots=True)
-class Further:
+class AuthExtras:
     """What a way to enter adds to the server."""
 
     routes: Sequence[Route] = ()
@@ -47,7 +47,7 @@ def host_of(name: str) -> str:
     return re.sub(r":\d+$", "", name.lower())
 
 
-def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -> tuple[Enter, Further]:
+def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -> tuple[Enter, AuthExtras]:
     """The way to enter that is set. Raises InvalidInput: there is none, or more than one, or it cannot be used."""
     given = {
         "http.token": settings.token is not None,
@@ -65,7 +65,7 @@ def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -
     if not loopback:
         log.warning("listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front")
     public = urlsplit(settings.public_url or "")
-    seen = Further(
+    seen = AuthExtras(
         hosts=[host_of(public.netloc)] if public.netloc else (),
         origins=[f"{public.scheme}://{public.netloc}".lower()] if public.netloc else (),
     )
@@ -84,17 +84,17 @@ def _by_token(token: str | None) -> Enter:
     if token is not None and len(token) < LEAST_CHARS:
         raise InvalidInput("http.token has fewer than {chars} characters; choose a long random one.", LEAST_CHARS)
 
-    async def enter(given: str | None) -> Caller | None:
+    async def enter(given: str | None) -> Principal | None:
         if token is None or hmac.compare_digest((given or "").encode(), token.encode()):
-            return Caller(None, ALL)
+            return Principal(None, ALL)
         return None
 
     return enter
 
 
 def _by_file(tokens: Tokens) -> Enter:
-    async def enter(given: str | None) -> Caller | None:
+    async def enter(given: str | None) -> Principal | None:
         found = None if given is None else tokens.find(given)
-        return None if found is None else Caller(found.tenant, frozenset(found.scopes))
+        return None if found is None else Principal(found.tenant, frozenset(found.scopes))
 
     return enter

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.exchanged_files import read_file, read_folder, write_file, write_folder
-from memory_server.cli.look import ask, each, tally_text
+from memory_server.cli.inspection import ask, each, tally_text
 from memory_server.cli.terminal import clipped, console, escape, progress, say_if_waiting, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change

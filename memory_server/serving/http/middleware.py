@@ -26,8 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.serving.fair_threads import FOR
-from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers, wire_from
-from memory_server.serving.http.refusals import Refused, refused_for
+from memory_server.serving.http.principals import OPERATOR, READ, Principal, from_headers, wire_from
+from memory_server.serving.http.refusals import HttpError, refused_for
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +53,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 _OPERATORS = "/metrics"
 
-Enter = Callable[[str | None], Awaitable[Caller | None]]
+Enter = Callable[[str | None], Awaitable[Principal | None]]
 """Gives the caller with this token, which may be missing; None: nobody enters with it."""
 
 
-class Limits:
+class RateLimiter:
     """The limits of one tenant: `per_minute` requests, a tenth of them at once, `concurrent` of each kind at the same
     time, and `MOST_WAITING` calls that wait for those."""
 
@@ -74,17 +74,19 @@ class Limits:
 
     @asynccontextmanager
     async def request(self, kind: str) -> AsyncIterator[None]:
-        """One request of this kind, from its head to its answer. Raises Refused: there are too many in this minute, or
-        too many at the same time."""
+        """One request of this kind, from its head to its answer. Raises HttpError: there are too many in this minute,
+        or too many at the same time."""
         now = time.monotonic()
         self._left = min(self._bucket, self._left + (now - self._filled) * self._per_second)
         self._filled = now
         if self._left < 1:
             wait = (1 - self._left) / self._per_second
-            raise Refused(429, "busy", "Too many requests; wait a little.", {"retry-after": str(int(wait) + 1)})
+            raise HttpError(429, "busy", "Too many requests; wait a little.", {"retry-after": str(int(wait) + 1)})
         most = self._concurrent + (MOST_WAITING if kind == "calls" else 0)
         if self._admitted[kind] >= most:
-            raise Refused(429, "busy", f"Too many {kind} at the same time; wait for one to end.", {"retry-after": "1"})
+            raise HttpError(
+                429, "busy", f"Too many {kind} at the same time; wait for one to end.", {"retry-after": "1"}
+            )
         self._left -= 1
         self._admitted[kind] += 1
         try:
@@ -109,14 +111,14 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Door:
+class Middleware:
     """Passes allowed requests to `app`: every request to a `public` path; other requests only with a token that `enter`
     accepts. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
     WWW-Authenticate. `sessions`: headers may name users within a tenant."""
 
     app: ASGIApp
     enter: Enter
-    limits: Mapping[str | None, Limits]
+    limits: Mapping[str | None, RateLimiter]
     public: Collection[str]
     hosts: Collection[str]
     origins: Collection[str]
@@ -145,7 +147,7 @@ class Door:
             await (self._refusal(headers) or self._inside)(scope, receive, noted)
         except asyncio.CancelledError:  # the process ends first
             if not status:
-                refused = Refused(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
+                refused = HttpError(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
                 await refused.response()(scope, receive, noted)
             raise
         except Exception:
@@ -153,7 +155,7 @@ class Door:
                 raise
             log.exception("a request failed")
             said = "The request failed inside the server; its log says why."
-            await Refused(500, "server", said).response()(scope, receive, noted)
+            await HttpError(500, "server", said).response()(scope, receive, noted)
         finally:
             route = "/".join(scope["path"].split("/", 2)[:2])
             known = route if route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known") else "/…"
@@ -163,19 +165,19 @@ class Door:
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         """What a page that was made to call this address gets."""
         if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEAD_BYTES:
-            return Refused(431, "size", "The head of the request is too large.").response()
+            return HttpError(431, "size", "The head of the request is too large.").response()
         if "transfer-encoding" in headers and "content-length" in headers:
             said = "Send Content-Length or Transfer-Encoding, and not both."
-            return Refused(400, "form", said, {"connection": "close"}).response()
+            return HttpError(400, "form", said, {"connection": "close"}).response()
         host = headers.get("host", "").lower()
         named = _HOST.fullmatch(host)
         if named is None or named[1] not in self.hosts:
-            return Refused(421, "host", "This server does not have that name; see the setting http.hosts.").response()
+            return HttpError(421, "host", "This server does not have that name; see the setting http.hosts.").response()
         origin = headers.get("origin")
         own = (f"http://{host}", f"https://{host}")
         if origin is None or origin.lower() in (*self.origins, *own):
             return None
-        return Refused(403, "origin", "Pages of that origin may not call; see the setting http.origins.").response()
+        return HttpError(403, "origin", "Pages of that origin may not call; see the setting http.origins.").response()
 
     async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -183,8 +185,8 @@ class Door:
             await (self.app if is_public else self._let_in)(scope, receive, send)
         except HTTPException as error:
             said = "There is no such path, or it does not take this method."
-            await Refused(error.status_code, "path", said, error.headers).response()(scope, receive, send)
-        except (Refused, MemoryServerError) as error:
+            await HttpError(error.status_code, "path", said, error.headers).response()(scope, receive, send)
+        except (HttpError, MemoryServerError) as error:
             refused = refused_for(error)
             if refused.status == 429:
                 await asyncio.sleep(TOO_MANY_SECONDS)
@@ -196,13 +198,13 @@ class Door:
         caller = await self.enter(token)
         if caller is None:
             said = "Send a token that counts as `Authorization: Bearer …`."
-            raise Refused(401, "token", said, self._asking("invalid_token"))
+            raise HttpError(401, "token", said, self._asking("invalid_token"))
         needed = OPERATOR if scope["path"] == _OPERATORS else READ
         if needed not in caller.scopes:
             said = f"This token has no scope `{needed}`."
-            raise Refused(403, "scope", said, self._asking("insufficient_scope"))
+            raise HttpError(403, "scope", said, self._asking("insufficient_scope"))
         if headers.get("content-encoding", "identity").lower() != "identity":
-            raise Refused(415, "form", "Send the body as it is, without `Content-Encoding`.")
+            raise HttpError(415, "form", "Send the body as it is, without `Content-Encoding`.")
         kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
         limits = self.limits[caller.tenant]
         async with limits.request(kind):
@@ -213,7 +215,7 @@ class Door:
                 async with limits.turn(len(body)) if kind == "calls" else nullcontext():
                     if crowded(body):
                         said = f"The body has more than {MOST_VALUES:,} values; send less at a time."
-                        raise Refused(413, "size", said)
+                        raise HttpError(413, "size", said)
                     replace(caller, size=len(body)).enter(scope)
                     call = self.app(scope, replaying(body, receive), send)
                     await (self._while_let_in(token, call) if kind == "streams" else call)
@@ -223,7 +225,7 @@ class Door:
         stream = asyncio.ensure_future(call)
         try:
             while not (await asyncio.wait([stream], timeout=AGAIN_SECONDS))[0]:
-                with suppress(Refused):  # the keys of tokens are not available now, and an answer has begun
+                with suppress(HttpError):  # the keys of tokens are not available now, and an answer has begun
                     if await self.enter(token) is None:
                         return
             await stream
@@ -259,7 +261,7 @@ def _is_large(headers: Headers) -> bool:
 
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:
-    too_large = Refused(413, "size", f"The body has more than {MOST_BYTES:,} bytes; send less at a time.")
+    too_large = HttpError(413, "size", f"The body has more than {MOST_BYTES:,} bytes; send less at a time.")
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > MOST_BYTES:
         raise too_large
@@ -269,14 +271,14 @@ async def _whole_body(headers: Headers, receive: Receive) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Refused(400, "size", "The body ended before its end.")
+                    raise HttpError(400, "size", "The body ended before its end.")
                 body += message.get("body", b"")
                 if len(body) > MOST_BYTES:
                     raise too_large
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        raise Refused(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
+        raise HttpError(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:

@@ -202,7 +202,7 @@ UNREADABLE = _("a line that cannot be read")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class QuarantinedLine:
     """One line of `set-aside.jsonl`. `since_ms`: when upkeep first found it, None before that."""
 
     fields: Mapping[str, Any]
@@ -218,7 +218,7 @@ def set_aside(private: Path, reason: str, data: bytes | str, offset: int, **more
         folders.append_durably(private / SET_ASIDE, codec.dumps(fields) + b"\n")
 
 
-def pieces(private: Path) -> list[Piece]:
+def pieces(private: Path) -> list[QuarantinedLine]:
     """What was set aside, oldest first."""
     return list(map(_piece, (folders.read_if_there(private / SET_ASIDE) or b"").splitlines()))
 
@@ -253,7 +253,7 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
     # A piece has no time of its own: it counts from the first upkeep that finds it.
     now = {"since": times.iso(horizon.now_ms)}
     dated = [
-        piece if piece.since_ms is not None else Piece({**piece.fields, **now}, piece.reason, horizon.now_ms)
+        piece if piece.since_ms is not None else QuarantinedLine({**piece.fields, **now}, piece.reason, horizon.now_ms)
         for piece in there
     ]
     kept = dated[horizon.passed(piece.since_ms for piece in dated) :]
@@ -267,7 +267,7 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
         folders.sync_folder(private / BROKEN)
 
 
-def _piece(line: bytes) -> Piece:
+def _piece(line: bytes) -> QuarantinedLine:
     try:
         fields = codec.load_object(line)
         if "reason" not in fields or deeper(fields):
@@ -277,7 +277,7 @@ def _piece(line: bytes) -> Piece:
     since_ms = None
     with contextlib.suppress(codec.NotARecord, KeyError):
         since_ms = codec.milliseconds(fields["since"])
-    return Piece(fields, str(fields["reason"]), since_ms)
+    return QuarantinedLine(fields, str(fields["reason"]), since_ms)
 
 
 def _kept_at(path: Path) -> int:
