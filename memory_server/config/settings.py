@@ -272,7 +272,7 @@ class Settings(Section):
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
-    """`node`: works as the Node original did, without the shelf that all conversations share, without `[words]`, and
+    """`node`: works as the Node original did, without the conversation that all others share, without `[words]`, and
     with its rule of forgetting."""
     now: datetime | None = None
     """Time at which the clock starts, for demonstrations and tests; by default the real time."""

@@ -2,7 +2,7 @@
 
 A change is absolute (ids, whole records, resulting scores), so applying it twice is the same as once and a
 journal may be replayed over a snapshot that already holds part of it; it carries the former value, so that
-history and undo are folds over the same changes. The JSON forms are in json_store/past.py: a change added
+history and undo are folds over the same changes. The JSON forms are in json_store/history_files.py: a change added
 here needs its form there.
 """
 

@@ -1,6 +1,6 @@
 """Long-term memories of one conversation: store a prompt with its trigger, and see which triggers fire.
 
-A search also evaluates the shelf, the conversation `default` that all others share, so every chat finds what was stored
+A search also evaluates the shared conversation, `default` that all others share, so every chat finds what was stored
 without a conversation.
 """
 
@@ -150,7 +150,7 @@ class LongTermManager:
 
     async def get(self, name: str) -> LongTermMemory:
         """The memory called `name`. Raises MemoryNotFound: no memory has that name; the message lists the names, or
-        says that it is on the shelf."""
+        says that it is in the shared conversation."""
         state = await self._services.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
@@ -167,14 +167,14 @@ class LongTermManager:
         return self._services.runner.record_of(memory.trigger)
 
     async def with_shared(self) -> tuple[list[Shelved], dict[str, Path | None]]:
-        """All memories that a search evaluates: those of the conversation, then those of the shelf. Also the name of
-        the shelf, with the file, if it cannot be read: other conversations work without it."""
+        """All memories that a search evaluates: those of the conversation, then those of the shared one. Also the name
+        of the shared one, with the file, if it cannot be read: other conversations work without it."""
         own = _of_shared(await self._services.store.read(self.conversation_id))
         shared_conversation, unread = await self._in_shared()
         return own if shared_conversation is None else [*own, *_of_shared(shared_conversation)], unread
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
-        """Evaluate every trigger of the conversation and of the shelf against `messages`, without the parts marked
+        """Evaluate every trigger of the conversation and of the shared one against `messages`, without the parts marked
         as recalled: a recalled birthday was not mentioned now. Raises InvalidInput: there is no message, or the
         participants are nested too deeply."""
         messages = as_said(messages)

@@ -28,7 +28,7 @@ MAX_EXTRA_CHARS = 100_000
 """Characters of the unknown fields of a record; nesting.py limits their depth."""
 
 DEFAULT_CONVERSATION = "default"
-"""The conversation used when none is named, and the shelf whose triggers every conversation sees."""
+"""The conversation used when none is named, and the one whose triggers every conversation sees."""
 
 MAX_ID_CHARS = 256
 """Characters of a conversation id (docs/reference/data-folder.md)."""

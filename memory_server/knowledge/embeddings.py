@@ -125,7 +125,7 @@ class TextVectors:
         return known
 
     def later(self, scope: Scope, texts: Iterable[str]) -> None:
-        """Make the vectors of these texts when there is time. Nobody waits for them, and where they cannot be had, the
+        """Make the vectors of these texts when there is time. Nobody waits for them, and where no model gives them, the
         clean-up makes them."""
         if self.embeddings is None:
             return

@@ -251,7 +251,7 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
-        """Forget former texts and operations of before, and put the files in order."""
+        """Delete texts and operations that are older than these times, and compact the database."""
         ...
 
     async def uses(self, place: str) -> dict[str, tuple[int, int]]:

@@ -132,7 +132,7 @@ class Refs:
         """The ref of this id, or of the only id that begins so.
 
         Raises:
-            MemoryNotFound: it does not exist, or its time is over. InvalidInput: several ids begin so.
+            MemoryNotFound: it does not exist or has expired. InvalidInput: several ids begin so.
         """
         named = await self._named(ref.strip(), NAMESPACES)
         if len(named) > 1:

@@ -2,10 +2,10 @@
 
 The protocol (1). Client: `<bytes> <bytes>\\n`, then fields between NULs (`PROTOCOL`, key, role, folder, the variables
 of this window, an empty field, the arguments), then standard input for all but `serve`, which sends descriptors 0, 1, 2
-with the first byte. Process: `+`, or `-`. Client: `g`, after which the process works; without it nothing was
-done. Process: `<status> <bytes> <bytes>\\n`, standard output, standard error; for `serve` when the session has ended. A
-client that has shut down its side wants its session to end. A hook sends `t` to take back what it asked for: where the
-process can no longer do this, it answers; else it closes the connection, and has done nothing that counts.
+with the first byte. The process replies `+` (accepted) or `-` (refused). It starts only when the client confirms
+with `g`. Process: `<status> <bytes> <bytes>\\n`, standard output, standard error; for `serve` when the session has
+ended. A client that has shut down its side wants its session to end. A hook sends `t` to take back what it asked for:
+where the process can no longer do this, it answers; else it closes the connection, and has done nothing that counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_PATH = 100
 
 
 class CannotShare(Exception):
-    """The shared process cannot be used: this process does the work."""
+    """The shared process cannot serve this command; run it here."""
 
 
 def absolute(path: str) -> str:

@@ -63,7 +63,8 @@ class TokenFile:
         self._looked = float("-inf")
 
     def find(self, token: str) -> StoredToken | None:
-        """The line of a token that counts now. A file that cannot be read lets nobody in, which the log says once."""
+        """The line of a token that counts now. With a file that cannot be read no token is valid, which the log says
+        once."""
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now

@@ -57,7 +57,7 @@ def _adapters() -> dict[type, TypeAdapter[Any]]:
 
 
 def _said(value: Any, handler: Any) -> Any:
-    """A text, or messages: told apart here, since of both at once an error would name neither."""
+    """Text or messages, checked by hand: pydantic's error for a union names neither."""
     if type(value) not in (str, list):
         raise ValueError(_("it must be a text or a list of messages"))
     return _adapters()[type(value)].validate_python(value)

@@ -1,4 +1,4 @@
-"""Long-term memories of a conversation and of the shelf that all share."""
+"""Long-term memories of a conversation and of the one that all share."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class SessionModels:
         return max(0.0, self.options.total_seconds - doing.took_ms / 1000)
 
     async def vector_of(self, caller: SessionIds, doing: Doing, query: str) -> bytes:
-        """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: it cannot be had.
+        """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: no model gives it.
         NothingToKeep: all of it is private or recalled."""
         scope, where, meant = scope_of(caller), where_of(caller), to_keep(query)
         if self.vectors.embeddings is not None and not await self.store.read(scope, lambda held: held.count(where)):

@@ -192,7 +192,7 @@ class Sessions:
         self, caller: SessionIds, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
     ) -> SessionHits:
         """Memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). Where the meaning of
-        the query cannot be had, by words. Raises InvalidInput: the query is empty."""
+        no model gives that of the query, by words. Raises InvalidInput: the query is empty."""
         async with self._noting(caller, "search", by) as doing:
             query, reason, vector = without_surrogates(query), None, b""
             if not query.strip():

@@ -1,2 +1,2 @@
-"""MCP and plain calls over HTTP: the door, the tenants and the routes. Only this room knows Starlette, uvicorn and
-PyJWT."""
+"""MCP and plain calls over HTTP: the middleware, the tenants and the routes. Only this room knows Starlette, uvicorn
+and PyJWT."""

@@ -57,7 +57,7 @@ def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -
     }
     ways = [name for name, is_set in given.items() if is_set]
     if not ways:
-        raise InvalidInput("Nobody could enter; {how}.", _HOW)
+        raise InvalidInput("No authentication is configured; {how}.", _HOW)
     if len(ways) > 1:
         raise InvalidInput("Both {ways} are given; keep one way to enter.", " and ".join(ways))
     if settings.open and not loopback:

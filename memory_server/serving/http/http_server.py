@@ -1,4 +1,4 @@
-"""One process that serves HTTP: the routes behind the door, uvicorn, and a graceful end."""
+"""One process that serves HTTP: the routes behind the middleware, uvicorn, and a graceful end."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class HttpServer:
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's protocol, which waits for ever for the rest of a request, and for a client that does not read; this one
-    does not."""
+    """uvicorn's protocol with timeouts for slow heads and for clients that do not read: uvicorn waits for ever; this
+    one does not."""
 
     _late: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
@@ -221,7 +221,7 @@ def _is_initialize(body: bytes) -> bool:
 async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the address or the settings cannot be used."""
     settings, stop = node.settings, asyncio.Event()
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it has lines for each request, and so has the door
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it has lines for each request, and so has the middleware
     enter, more = entrance(settings, node.tokens, loopback=address[0] in (*LOOPBACK, "::1"))
     tenants = Tenants(node.opener, settings.open_tenants, settings.tenant_idle_minutes * 60)
     warming = asyncio.create_task(node.warm())

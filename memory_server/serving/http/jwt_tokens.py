@@ -65,7 +65,7 @@ class _Keys:
             if held is None and self._looking is not None:
                 await asyncio.shield(self._looking)
         if self._known is None:
-            raise HttpError(503, "busy", "The keys of the tokens cannot be had now; try again.", {"retry-after": "10"})
+            raise HttpError(503, "busy", "The signing keys are not available; try again.", {"retry-after": "10"})
         return self._held(key_id)
 
     def _held(self, key_id: str | None) -> jwt.PyJWK | None:

@@ -1,4 +1,4 @@
-"""The door: every request passes it first, in this order: Host, Origin, token, rate, body.
+"""What every request passes first, in this order: Host, Origin, token, rate, body.
 
 Only the head of a request is read before its token is checked. One line of the log says each request's method, route,
 status and time, and never a query, token, id or name.
@@ -197,7 +197,7 @@ class Middleware:
         token = _bearer(headers)
         caller = await self.enter(token)
         if caller is None:
-            said = "Send a token that counts as `Authorization: Bearer …`."
+            said = "Send a valid token in the header `Authorization: Bearer …`."
             raise HttpError(401, "token", said, self._asking("invalid_token"))
         needed = OPERATOR if scope["path"] == _OPERATORS else READ
         if needed not in caller.scopes:

@@ -1,4 +1,4 @@
-"""Who calls: a value that the door makes for each request, from its token and its headers. No header chooses a
+"""Who calls: a value that the middleware makes for each request, from its token and its headers. No header chooses a
 tenant."""
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Tokens(Protocol):
 
 
 def has_entered(scope: Scope) -> bool:
-    """Whether the request passed the door with a token."""
+    """Whether the request passed the middleware with a token."""
     return _KEY in scope
 
 
 def caller_of(scope: Scope) -> Principal:
-    """The caller of a request that has passed the door."""
+    """The caller of a request that has passed the middleware."""
     caller: Principal = scope[_KEY]
     return caller
 

@@ -55,7 +55,7 @@ def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    """`POST /v1/{tool}`. An ASGI app, because Starlette wraps a function twice to catch what the door catches."""
+    """`POST /v1/{tool}`. An ASGI app, because Starlette wraps a function twice to catch what the middleware catches."""
 
     tools: Mapping[str, Tool]
     tenants: Tenants

@@ -374,8 +374,8 @@ def _copy(connection: sqlite3.Connection, path: Path) -> None:
 
 
 async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
-    """What `work` gives, in one of the threads; its troubles as sentences about `place`. It runs to its end, also where
-    the caller gives up: so two calls never use one connection."""
+    """Run `work` in a thread and return its result; errors of SQLite become errors that name `place`. It runs to its
+    end, also where the caller gives up: so two calls never use one connection."""
 
     def run() -> T:
         try:

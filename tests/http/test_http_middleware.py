@@ -1,4 +1,4 @@
-"""The door: status codes for who may enter, from where, and with what."""
+"""The middleware: status codes for who may enter, from where, and with what."""
 
 from __future__ import annotations
 
