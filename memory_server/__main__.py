@@ -1,6 +1,6 @@
 """The command `memory-server`, and `python -m memory_server`."""
 
-from memory_server.shim import shared
+from memory_server.shared_process.entrance import shared
 
 
 def main() -> int:

@@ -5,29 +5,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
+from memory_server.config.recall import parameters
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS
-from memory_server.conversations.recall.parameters import (
-    NODE_RETENTION,
-    USUAL,
-    Parameters,
-    RecallParameters,
-    RetentionParameters,
-)
-from memory_server.conversations.recall.words import Wording
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
 from memory_server.kernel.errors import MemoryClosed, MemoryServerError
@@ -35,11 +26,8 @@ from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
-from memory_server.kernel.times import DAY_MS, MINUTE_MS
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call, Memories
 from memory_server.storage.data_dir import Home, StoreParameters, open_home
-from memory_server.storage.projects import has_git, is_ours, nearest
-from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
 
@@ -49,12 +37,8 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from memory_server.kernel.text import Finding
-    from memory_server.knowledge.layers import LayerOptions
-    from memory_server.knowledge.meaning import Meaning
-    from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
-    from memory_server.knowledge.refs import RefOptions
+    from memory_server.knowledge.embeddings import Meaning
     from memory_server.knowledge.service import Knowledge
-    from memory_server.knowledge.sessions import SessionOptions
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
@@ -138,17 +122,18 @@ class App:
         self.conversations = Conversations(
             services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
         )
-        unasked = frozenset(filter(settings.names_toolset, ("notes", "layers")))
-        self.context = Context(
+        recalls = frozenset(filter(settings.names_toolset, ("notes", "layers")))
+        self.memories = Memories(
             self.conversations,
             services,
             lambda: self.home.backups,
             self._health,
             self.home.examinations,
             lambda: self.knowledge,
-            unasked_chars=settings.notes.unasked_chars if unasked else 0,
-            unasked_from=unasked,
+            auto_recall_chars=settings.notes.unasked_chars if recalls else 0,
+            auto_recall_from=recalls,
         )
+        self.call = Call(self.memories, self.conversations)
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, *, exits_at_once: bool) -> Home:
@@ -175,27 +160,14 @@ class App:
             else:  # another process may still use them
                 await self.knowledge.store.forget_vectors([], self.clock() - self.settings.storage.keep_ms)
 
-        return Maintenance(lambda: self.context.engines, self.home.ledger, self.clock, tidy_vectors)
+        return Maintenance(lambda: self.memories.engines, self.home.ledger, self.clock, tidy_vectors)
 
     @cached_property
     def _knowledge(self) -> Knowledge:
-        from memory_server.knowledge.policies import Options
-        from memory_server.knowledge.service import Knowledge
+        from memory_server.composition import knowledge_of
 
-        given, notes = self.settings.knowledge, self.settings.notes
-        if given.project is None and not self._apart:
-            given = replace(given, project=project_here(self._folder))
-        options = extended(
-            Options,
-            given,
-            keep_ms=self.settings.storage.keep_ms,
-            refuse=self._services.refuse_while_paused,
-            publish=None if notes.documents is None or self._apart else partial(self.home.publish, notes.documents),
-        )
-        embeds = self.settings.llm.embeddings.model
-        store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
-        families = self._ref_options(), self._layer_options(), self._session_options()
-        return Knowledge(store, self.clock, options, *families, *self._models(store))
+        where = None if self._apart else self._folder or Path()
+        return knowledge_of(self.settings, self.home, self.clock, self._services.refuse_while_paused, folder=where)
 
     def _meaning_of(self, settings: Settings) -> Callable[[], Meaning] | None:
         """The vectors of short-term memories; None: no model of the settings makes any. A shared process has them at
@@ -204,78 +176,6 @@ class App:
             return None
         home = self._owner if self._owner is not None and self._owner.settings.llm == settings.llm else self
         return lambda: home.knowledge.sessions.meaning
-
-    def _models(self, ledger: ModelLedger) -> tuple[Models | None, Embeddings | None]:
-        """The models of the settings; None: there are none. Nothing is imported where there is neither."""
-        given, embeds = self.settings.llm, self.settings.llm.embeddings
-        if self.settings.read_only or not (given.providers or embeds.model):
-            return None, None  # a server that may not write could not count what it spends
-        from memory_server.llm.chain import Chain, Embedder, Line
-        from memory_server.llm.wire import Provider
-
-        def line(values: dict[str, Any]) -> Line:
-            return Line(Provider(**values), ledger, self.clock, os.environ, given.tokens_per_day)
-
-        lines = [line(each.model_dump()) for each in given.providers]
-        embedder = Embedder(line({"kind": "openai"} | embeds.model_dump())) if embeds.model else None
-        return Chain(lines, given.seconds, given.total_seconds) if lines else None, embedder
-
-    def _ref_options(self) -> RefOptions:
-        from memory_server.knowledge.refs import RefOptions
-
-        given = self.settings.refs
-        store = self.home.passing_entries() if given.backend == "memory" else None
-        return extended(RefOptions, given, page_bytes=self._page_bytes, store=store)
-
-    def _session_options(self) -> SessionOptions:
-        from memory_server.knowledge.sessions import SessionOptions
-
-        return extended(
-            SessionOptions,
-            self.settings.sessions,
-            least_share=self.settings.knowledge.least_share,
-            page_bytes=self._page_bytes,
-            **self.settings.llm.model_dump(include={"extraction_prompt", "merge_prompt", "total_seconds"}),
-        )
-
-    @property
-    def _page_bytes(self) -> int:
-        """Of the JSON of a page, which must fit into a result with what stands around it."""
-        return self.settings.results.max_bytes * 4 // 5
-
-    def _layer_options(self) -> LayerOptions:
-        from memory_server.knowledge.layers import LayerName, LayerOptions
-
-        given = self.settings.layers
-        folders: dict[LayerName, Path] = {}
-        project: Path | None = None
-        if self._apart:
-            folders = {"global": self.home.layers / "global", "project": self.home.layers / "project"}
-        else:
-            with suppress(RuntimeError):  # this user has no home folder
-                folders["global"] = Path.home() / given.folder / "memory"
-            named = None if given.project_dir is None else given.project_dir.absolute()
-            if (project := named or self._project_folder(folders.get("global"))) is not None:
-                folders["project"] = project / given.folder / (given.session_id or "") / "memory"
-        return extended(
-            LayerOptions,
-            given,
-            folders={
-                name: partial(self.home.layer, place, self.settings.zone, project if name == "project" else None)
-                for name, place in folders.items()
-            },
-            tidy=self.settings.names_toolset("layers"),
-            least_share=self.settings.knowledge.least_share,
-        )
-
-    def _project_folder(self, everywhere: Path | None) -> Path | None:
-        """The nearest folder upwards with `.git`, or with a folder of layers that is not the one of all projects; of
-        this user."""
-        name = self.settings.layers.folder
-        return nearest(
-            self._folder,
-            lambda each: has_git(each) or (each / name / "memory" != everywhere and is_ours(each / name)),
-        )
 
     @property
     def knowledge(self) -> Knowledge:
@@ -331,7 +231,7 @@ class App:
         from memory_server.serving.server import build_server
 
         return build_server(
-            resolve or (lambda _: self.context),
+            resolve or (lambda _: self.call),
             None if usual_offer(self.settings) else lambda: offered_tools(self.settings),
             read_only=self.settings.read_only,
             max_bytes=self.settings.results.max_bytes,
@@ -346,7 +246,7 @@ class App:
 
         selection = "memory_server.conversations.recall.indexed_selection"
         load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
-        if self.context.services.parameters.wording.enrichment.simplified:
+        if self.memories.services.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
         results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
         for result in results:
@@ -449,62 +349,6 @@ def offered_tools(settings: Settings) -> Mapping[str, Tool]:
     from memory_server.tools import offered
 
     return offered(settings.toolsets, settings.tools, settings.exclude_tools, read_only=settings.read_only)
-
-
-def parameters(settings: Settings) -> Parameters:
-    """The constants of recall that `settings` give."""
-    short, words, node = settings.short_term, settings.words, settings.compat == "node"
-    constants: dict[str, Any] = {
-        **short.model_dump(include={"top_count", "next_count", "flashback_count"}),
-        "sessions": short.sessions and not node,
-        "own_conversation_ms": round(short.own_conversation_minutes * MINUTE_MS),
-        "rarity": words.rarity and not node,
-    }
-    if short.threshold is not None:
-        constants["threshold" if node else "least_match"] = short.threshold
-    if short.half_life_days is not None:
-        constants["decay_per_ms"] = math.log(2) / (short.half_life_days * DAY_MS)
-    retention = NODE_RETENTION if node else RetentionParameters()
-    if short.keep_at_least is not None:
-        retention = replace(retention, always_kept=short.keep_at_least)
-    usual = RecallParameters() if node else USUAL
-    # What the Node original does not have stays off.
-    advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if not node or getattr(usual, n)}
-    factors = words.model_dump(include={"function_words", "relative_days", "pairs"})
-    emphasis = (
-        Emphasis()
-        if node
-        else Emphasis(earlier=words.earlier_messages, before_question=words.before_question, **factors)
-    )
-    return Parameters(
-        recall=replace(usual, **constants, **advanced),
-        retention=replace(retention, most_at_once=short.forget_at_most),
-        wording=Wording(
-            enrichment=enrichment(settings),
-            emphasis=emphasis,
-            zone=settings.zone,
-            names_of={} if node else settings.names_of,
-        ),
-        same_turn_ms=0 if node else Parameters().same_turn_ms,
-        random_long_term=settings.triggers.random_count,
-    )
-
-
-def enrichment(settings: Settings) -> Enrichment:
-    """What is done to words: nothing for `compat = "node"`; `simplified` only where OpenCC is installed."""
-    if settings.compat == "node":
-        return Enrichment()
-    words = settings.words
-    names = dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))
-    switches = words.model_dump(include={"normal_forms", "scripts", "dates", "stems", "long_texts"})
-    return Enrichment(simplified=words.simplified and can_simplify(), words=tuple(names), **switches)
-
-
-def project_here(folder: Path | None = None) -> str | None:
-    """The name of the project that `folder` (by default the working directory) is in: of the nearest folder upwards
-    with `.git` of this user; None: it is in none."""
-    found = nearest(folder, has_git)
-    return None if found is None else found.name
 
 
 def _clock(settings: Settings) -> Callable[[], int]:

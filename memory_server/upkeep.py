@@ -17,7 +17,7 @@ from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
-    from memory_server.storage.data_dir import FolderLedger
+    from memory_server.storage.small_files import FolderLedger
 
 log = logging.getLogger(__name__)
 

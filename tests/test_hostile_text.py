@@ -21,7 +21,7 @@ from memory_server.interchange import folder_forms
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import HEAD, without_recalled
-from memory_server.knowledge import duplicates
+from memory_server.knowledge.notes import duplicates
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
 from nlp.index_terms import terms_of
@@ -46,11 +46,15 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
     "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
-    "memory_server.knowledge.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
-    "memory_server.knowledge.duplicates._PUNCTUATION": (anywhere, "a", (".", ". ", "a-", "的.", ".=", "!", "a,", "`")),
-    "memory_server.knowledge.duplicates._TOKENS": (anywhere, "", ("a", "的", "a1", "かカ", "_", "か", "カ", "+")),
-    "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
-    "memory_server.knowledge.note_pages._RUNS": (anywhere, "", ("`", "`a")),
+    "memory_server.knowledge.notes.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
+    "memory_server.knowledge.notes.duplicates._PUNCTUATION": (
+        anywhere,
+        "a",
+        (".", ". ", "a-", "的.", ".=", "!", "a,", "`"),
+    ),
+    "memory_server.knowledge.notes.duplicates._TOKENS": (anywhere, "", ("a", "的", "a1", "かカ", "_", "か", "カ", "+")),
+    "memory_server.knowledge.notes.pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
+    "memory_server.knowledge.notes.pages._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.kernel.messages._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
     "memory_server.conversations.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
     "memory_server.conversations.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),

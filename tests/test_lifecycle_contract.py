@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.backups import BackupNotFound
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
+from memory_server.storage.backups import files as backup_files
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
@@ -45,7 +50,7 @@ def conversations(app: App) -> Engine:
     async def texts() -> list[str]:
         return sorted(one.messages[0].content for one in await chat.short_term.memories())
 
-    return Engine(app, app.context.engines[0], "小明", store, delete, texts)
+    return Engine(app, app.memories.engines[0], "小明", store, delete, texts)
 
 
 def notes(app: App) -> Engine:
@@ -61,7 +66,7 @@ def notes(app: App) -> Engine:
     async def texts() -> list[str]:
         return sorted(hit.entry.body for hit in (await known.recall(limit=100)).hits)
 
-    return Engine(app, app.context.engines[1], "notes", store, delete, texts)
+    return Engine(app, app.memories.engines[1], "notes", store, delete, texts)
 
 
 def refs(app: App) -> Engine:
@@ -82,7 +87,7 @@ def refs(app: App) -> Engine:
     async def scopes() -> list:  # type: ignore[type-arg]
         return await app.knowledge.store.scopes("refs")
 
-    return Engine(app, app.context.engines[1], "refs/short-term", store, delete, texts)
+    return Engine(app, app.memories.engines[1], "refs/short-term", store, delete, texts)
 
 
 ENGINES = {"conversations": conversations, "notes": notes, "refs": refs}
@@ -96,12 +101,12 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 async def test_each_engine_knows_its_own_changes_and_no_others(engine: Engine) -> None:
     change = await engine.store("apples grow here")
-    assert [one.made(change) for one in engine.app.context.engines].count(True) == 1
-    assert engine_of(engine.app.context.engines, change) is engine.past
+    assert [one.made(change) for one in engine.app.memories.engines].count(True) == 1
+    assert engine_of(engine.app.memories.engines, change) is engine.past
     for wrong in ("", "k", "kx", "-", "7-", "-ab", "memory", "k٣"):
         assert not engine.past.made(wrong)
     with pytest.raises(InvalidInput, match="is not a change id"):
-        engine_of(engine.app.context.engines, "memory")
+        engine_of(engine.app.memories.engines, "memory")
 
 
 async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) -> None:
@@ -164,7 +169,7 @@ async def test_examining_finds_nothing_wrong_and_changes_nothing(engine: Engine)
 
 @pytest.mark.parametrize("mode", ["merge", "overwrite"])
 async def test_a_backup_brings_back_what_was_deleted(engine: Engine, mode: str) -> None:
-    backups = engine.app.context.backups
+    backups = engine.app.memories.backups
     await engine.store("apples grow here")
     await backups.make("one")
     await engine.delete("apples grow here")
@@ -202,13 +207,13 @@ async def test_damaged_knowledge_stops_no_backup_of_conversations(tmp_path: Path
     file = tmp_path / "data" / ".memory-server" / "knowledge.sqlite3"
     file.write_bytes(file.read_bytes()[:5000])
     async with open_memory(tmp_path / "data") as app:
-        made = await app.context.backups.make("all")
+        made = await app.memories.backups.make("all")
         assert made.backup.conversations == 1
         assert len(made.left_out) == 1
         assert "knowledge.sqlite3" in made.left_out[0]
-        assert (await app.context.backups.make("one", only="小明")).left_out == ()
+        assert (await app.memories.backups.make("one", only="小明")).left_out == ()
         with pytest.raises(InvalidInput, match="nothing is stored in the conversation notes"):
-            await app.context.backups.make("none", only="notes")
+            await app.memories.backups.make("none", only="notes")
 
 
 async def test_a_backup_whose_knowledge_is_damaged_changes_nothing(tmp_path: Path) -> None:
@@ -216,25 +221,60 @@ async def test_a_backup_whose_knowledge_is_damaged_changes_nothing(tmp_path: Pat
         chat, noted = conversations(app), notes(app)
         await chat.store("apples grow here")
         await noted.store("pears grow there")
-        await app.context.backups.make("one")
+        await app.memories.backups.make("one")
         await chat.delete("apples grow here")
         copy = app.home.backups.knowledge_of("one")
         copy.write_bytes(copy.read_bytes()[:5000])
         before = await chat.past.history()
         for mode in ("merge", "overwrite"):
             with pytest.raises(StorageError, match="cannot be used"):
-                await app.context.backups.restore("one", mode)  # type: ignore[arg-type]
+                await app.memories.backups.restore("one", mode)  # type: ignore[arg-type]
         assert await chat.past.history() == before
         assert await noted.texts() == ["pears grow there"]
-        assert [row.place for row in await app.context.backups.restore("one", only="小明")] == ["小明"]
+        assert [row.place for row in await app.memories.backups.restore("one", only="小明")] == ["小明"]
+
+
+async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_during_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_files, "WAIT_SECONDS", 0.05)
+    async with open_memory(tmp_path / "data") as app:
+        chat, noted = conversations(app), notes(app)
+        await chat.store("a cat called Miso"), await noted.store("pears grow there")
+        backups, shelf = app.memories.backups, app.home.backups
+        await backups.make("one")
+        opened = shelf.open
+
+        @contextmanager
+        def deleting(name: str) -> Iterator[Any]:
+            with pytest.raises(LockTimeout):
+                shelf.delete(name)
+            with opened(name) as found:
+                yield found
+
+        monkeypatch.setattr(shelf, "open", deleting)
+        assert len(await backups.restore("one", "overwrite")) == 2
+        monkeypatch.setattr(shelf, "open", opened)
+        check = KnowledgeLifecycle.check_backup
+
+        async def gone(*given: Any) -> None:
+            await check(*given)
+            shelf.knowledge_of("one").unlink()
+            (shelf.folder / "one.backup.gz").unlink()
+
+        monkeypatch.setattr(KnowledgeLifecycle, "check_backup", gone)
+        before = await chat.past.history(), await noted.past.history()
+        with pytest.raises(BackupNotFound):
+            await backups.restore("one", "overwrite")
+        assert (await chat.past.history(), await noted.past.history()) == before
 
 
 async def test_a_second_backup_of_one_name_takes_nothing_from_the_first(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
         await notes(app).store("pears grow there")
-        await app.context.backups.make("one")
+        await app.memories.backups.make("one")
         with pytest.raises(InvalidInput, match="one"):
-            await app.context.backups.make("one")
+            await app.memories.backups.make("one")
         assert app.home.backups.knowledge_of("one").exists()
         kept = [path.name for path in app.home.backups.folder.iterdir()]
         assert sorted(kept) == ["one.backup.gz", "one.knowledge.sqlite3"]

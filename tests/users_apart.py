@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memory_server.knowledge.callers import SOURCES
+from memory_server.knowledge.sessions.ids import SOURCES
 from memory_server.tools import TOOLSETS
 from memory_server.tools.base.tool import ToolFailed
 

@@ -14,7 +14,7 @@ API = (
     "App",
     "Conversation",
     "Conversations",
-    "Context",
+    "Memories",
     "ShortTermManager",
     "Stored",
     "Found",

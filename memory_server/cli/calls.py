@@ -40,7 +40,7 @@ async def called(app: App, tool: str, arguments: Mapping[str, Any], flags: Mappi
     was changed. The message names a command in place of a tool, and `flags` in place of arguments."""
     SHOWN_ZONE.set(app.settings.zone)
     try:
-        return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
+        return await call_tool(TOOLS[tool], app.call, arguments, max_bytes=app.settings.results.max_bytes)
     except ToolFailed as error:
         message = complaint(str(error)).replace("get_history", "`memory-server history`")
         for name, flag in (flags or {}).items():

@@ -6,14 +6,10 @@ An import reports line by line what it leaves out; `convert` reads and writes fi
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -21,8 +17,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
+from memory_server.cli.exchanged_files import read_file, read_folder, write_file, write_folder
 from memory_server.cli.look import ask, each, tally_text
-from memory_server.cli.terminal import clipped, console, progress, reading, say_if_waiting, time_text
+from memory_server.cli.terminal import clipped, console, progress, say_if_waiting, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, contents_of, restore_changes
@@ -37,14 +34,12 @@ from memory_server.interchange.incoming import (
     format_of_folder,
     with_keywords,
 )
-from memory_server.kernel import files as folders
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import counted, shown
 from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
-from sandbox.chats.encoding import EncodingError, decode
 from sandbox.language import term
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
@@ -65,8 +60,6 @@ FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
 SHOWN_CELLS = 70
-_PIECE = 1024 * 1024
-"""Bytes that are read at a time."""
 AFTER_CHAT_MS = 3_600_000
 """How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
 APART_MS = 600_000
@@ -138,7 +131,7 @@ def _named(source: str) -> str:
 
 async def add_trigger(app: App, flags: Namespace) -> None:
     """Store triggers from files, each checked as `add_long_term_memory` does it."""
-    files = [(source, await asyncio.to_thread(_read_file, source, flags.encoding)) for source in flags.source]
+    files = [(source, await asyncio.to_thread(read_file, source, flags.encoding)) for source in flags.source]
     plain = [source for source, _ in files if not source.endswith(".json")]
     if len(plain) > 1 or (plain and not flags.prompt):
         raise InvalidInput(f"Say with --prompt what the model reads when {plain[0]} fires; one .js file at a time.")
@@ -184,12 +177,12 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     if form == "node":
         if target == "-":
             raise InvalidInput(f"The form {form} is a folder; give the name of one instead of `-`.")
-        size = await asyncio.to_thread(_write_folder, target, folder_forms.write_node(held))
+        size = await asyncio.to_thread(write_folder, target, folder_forms.write_node(held))
     else:
         parts: Iterable[bytes] = own.write_native(held, app.clock())
         if form != "native":
             parts = [own.write_pack(held)] if form == "pack" else own.write_page(held, app.settings.zone)
-        size = await asyncio.to_thread(_write_file, target, parts, force=flags.force)
+        size = await asyncio.to_thread(write_file, target, parts, force=flags.force)
     if target == "-":
         return
     left = sum(len(contents.short_term) for contents in held) if form == "pack" else 0
@@ -204,7 +197,7 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
 async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
     """The contents with keywords and times, and what storing them changed or would change."""
     name, found = incoming.conversation_id, list[ShortTermMemory]()
-    wording = app.context.services.parameters.wording.within(name)
+    wording = app.memories.services.parameters.wording.within(name)
     with progress(f"importing {name}", len(incoming.short_term)) as advance:
         for begin in range(0, len(incoming.short_term), AT_ONCE):
             part = replace(incoming, short_term=incoming.short_term[begin : begin + AT_ONCE])
@@ -293,14 +286,14 @@ async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[In
     names = {who: name for who, name in (("char", flags.char), ("user", flags.user)) if name}
     try:
         if source != "-" and await asyncio.to_thread(Path(source).is_dir):
-            files = await asyncio.to_thread(_read_folder, Path(source), flags.encoding)
+            files = await asyncio.to_thread(read_folder, Path(source), flags.encoding)
             form: Format = flags.format or format_of_folder(files)
             if form not in FOLDERS:
                 raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
             return await asyncio.to_thread(FOLDERS[form], files, usual), form
         if source == "-":
             say_if_waiting("what is imported")
-        data = await asyncio.to_thread(_read_file, source, flags.encoding)
+        data = await asyncio.to_thread(read_file, source, flags.encoding)
         form = flags.format or format_of(data)
         if form == "worldinfo":
             # The lorebook of a character usually goes into the conversation that has its name.
@@ -354,89 +347,3 @@ async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> s
 
 
 # --- files and folders, read whole and written whole ------------------------------------------------------------
-
-
-def _read_file(name: str, encoding: str | None) -> bytes:
-    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
-    cannot be read, is too large, or does not have the given encoding."""
-    with reading(name), nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
-        data = _all_of(name, file)
-    return _utf8(name, data, encoding)
-
-
-def _read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
-    """The memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file cannot
-    be read, or it is a data folder of this program, whose newest memories are in journals."""
-    files: dict[str, bytes] = {}
-    for place in (folder, *folders.subfolders(folder)):
-        if (place / folders.PRIVATE / "journal.jsonl").exists():
-            raise InvalidInput(
-                f"{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export FILE` "
-                "first, and import that file."
-            )
-        for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
-            path = place / name
-            with reading(path), suppress(FileNotFoundError):
-                files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
-    return files
-
-
-def _write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. Raises
-    InvalidInput if it exists and `force` is not given, or cannot be written."""
-    data = b"".join(parts)
-    if name == "-":
-        sys.stdout.buffer.write(data)
-        return len(data)
-    path = Path(name)
-    if os.path.lexists(path) and (path.is_dir() or not force):
-        raise InvalidInput(f"{name} exists already; add --force to replace it, or choose another name.")
-    try:
-        folders.replace_file(path, data)
-    except OSError as error:
-        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
-    return len(data)
-
-
-def _write_folder(name: str, files: Mapping[str, bytes]) -> int:
-    """Write files into a new or empty folder; returns their bytes. Raises InvalidInput if the folder holds something
-    already, or cannot be written."""
-    root = Path(name)
-    try:
-        if root.exists() and (not root.is_dir() or any(root.iterdir())):
-            raise InvalidInput(f"{name} is not empty; choose a new folder.")
-        for path, data in files.items():
-            folders.make_folder((root / path).parent)
-            folders.replace_file(root / path, data)
-    except OSError as error:
-        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
-    return sum(map(len, files.values()))
-
-
-def _all_of(name: str, file: BinaryIO) -> bytes:
-    """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
-    chunks: list[bytes] = []
-    room = folders.MAX_FILE_BYTES
-    while chunk := file.read(_PIECE):
-        chunks.append(chunk)
-        room -= len(chunk)
-        if room < 0:
-            raise InvalidInput(f"{name} has more than {folders.MAX_FILE_BYTES:,} bytes; split it.")
-    return b"".join(chunks)
-
-
-def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
-    if encoding is None and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
-        else:
-            return data
-        if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
-            return data  # not a text: detection.py says what it is
-    try:
-        return decode(data, encoding).encode("utf-8", "surrogatepass")
-    except EncodingError as error:
-        advice = str(error).replace("add the encoding gb18030", "add `--encoding gb18030`")
-        raise InvalidInput(f"{name} {advice.replace('add its encoding', 'name it with --encoding')}.") from error

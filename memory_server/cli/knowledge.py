@@ -14,8 +14,8 @@ from memory_server.cli.terminal import clipped, console, print_columns, time_tex
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import counted
-from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Filter, Hits, Query, change_id, json_of
+from memory_server.knowledge.sessions.ids import Caller
 from memory_server.storage.entries.pages import write_pages
 
 _PAGE = 100

@@ -20,7 +20,6 @@ from rich.text import Text
 from memory_server.app import App
 from memory_server.cli.calls import called
 from memory_server.cli.commands import OF_TOOL
-from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
@@ -32,6 +31,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.lifecycle import Lifecycle, Step, engine_of
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import counted
+from memory_server.shared_process.control import running, told
 from sandbox.language import term, translated
 
 Act = Callable[[Conversation], Awaitable[None]]
@@ -189,7 +189,7 @@ async def history(app: App, flags: Namespace) -> None:
     if flags.limit < 1:
         raise InvalidInput("--limit must be at least 1 change.")
     only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    engines: Sequence[Lifecycle] = app.context.engines
+    engines: Sequence[Lifecycle] = app.memories.engines
     if flags.before is not None:
         engines = [engine_of(engines, flags.before)]
     found = [

@@ -19,7 +19,6 @@ from rich.text import Text
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli.calls import called
 from memory_server.cli.commands import SUBCOMMANDS
-from memory_server.cli.daemon import running, told
 from memory_server.cli.look import chosen, each, step_text, tally_text, with_id
 from memory_server.cli.terminal import clipped, complain, console, print_columns, progress, time_text, watched, write
 from memory_server.conversations.archive import Archived
@@ -36,6 +35,7 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding, counted
 from memory_server.kernel.times import iso
+from memory_server.shared_process.control import running, told
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
@@ -63,7 +63,7 @@ async def undo(app: App, flags: Namespace) -> None:
         raise InvalidInput(
             "--dry-run works only with --memory. To reverse a change you have undone, undo the new change."
         )
-    engine = engine_of(app.context.engines, flags.change)
+    engine = engine_of(app.memories.engines, flags.change)
     place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     done, out = await engine.undo(flags.change, place, by="undo_change"), console()
     out.print(escape(f"Undid {flags.change}; change {done.id}."))
@@ -141,9 +141,9 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def cleanup(app: App, flags: Namespace) -> None:
-    out, kept = console(), app.context.services.parameters.retention.always_kept
+    out, kept = console(), app.memories.services.parameters.retention.always_kept
     spared, only = False, (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    for engine in app.context.engines:
+    for engine in app.memories.engines:
         if only is not None and engine.keeps == "knowledge":
             continue
         async for cleaned in engine.clean_up(only, dry_run=flags.dry_run):
@@ -177,7 +177,7 @@ async def backup(app: App, flags: Namespace) -> int:
         raise InvalidInput(f"Write `memory-server backup {flags.name}` without anything between the two words.")
     only = names[0] if hasattr(flags, "conversation") else None
     with progress("backing up", len(names)) as advance:
-        made = await app.context.backups.make(flags.name, only=only, advance=advance)
+        made = await app.memories.backups.make(flags.name, only=only, advance=advance)
     for reason in made.left_out:
         complain(f"left out: {reason}")
     one = made.backup
@@ -191,7 +191,7 @@ async def backup(app: App, flags: Namespace) -> int:
 
 async def restore(app: App, flags: Namespace) -> int:
     """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
-    backups = app.context.backups
+    backups = app.memories.backups
     mode: Mode = "overwrite" if flags.overwrite else "merge"
     known = {backup.name: backup.conversations for backup in await backups.listed()}
     with progress("restoring", known.get(flags.name, 0)) as advance:
@@ -209,12 +209,12 @@ async def restore(app: App, flags: Namespace) -> int:
 
 
 async def delete(app: App, flags: Namespace) -> None:
-    await app.context.backups.delete(flags.name)
+    await app.memories.backups.delete(flags.name)
     console().print(f"Deleted the backup {escape(flags.name)}.")
 
 
 async def backups(app: App, _flags: Namespace) -> None:
-    found = await app.context.backups.listed()
+    found = await app.memories.backups.listed()
     rows = [("name", "made", "conversations", "short-term", "long-term", "size")]
     for one in found:
         counts = (one.conversations, one.short_term, one.long_term)
@@ -318,7 +318,7 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
     yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(found)}")
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
-    examinations = [examine for engine in app.context.engines for examine in await engine.examinations()]
+    examinations = [examine for engine in app.memories.engines for examine in await engine.examinations()]
     for examine in watched("examining", examinations, len(examinations)):
         for finding in await examine():
             yield finding

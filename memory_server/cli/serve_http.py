@@ -13,13 +13,13 @@ from math import inf
 from pathlib import Path
 
 from memory_server.app import App, offered_tools, usual_offer
-from memory_server.cli.serve import use_more_files
+from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Memories
 from memory_server.serving.fair_threads import use_fair_threads
 from memory_server.serving.http.node import Node, address_of, serve
-from memory_server.serving.http.tenants import Memories
+from memory_server.serving.http.tenants import TenantMemories
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
 from memory_server.tools import ANSWERED_TOOLS, TOOLSETS
@@ -78,9 +78,9 @@ def _tokens(settings: Settings, place: Path) -> TokenFile | None:
     return TokenFile(given.expanduser()) if given is not None else TokenFile(usual) if usual.exists() else None
 
 
-def _from_afar(app: App) -> Context:
+def _from_afar(app: App) -> Memories:
     """The memories for callers who have nothing to do with this machine."""
-    return replace(app.context, hidden=app.home.place)
+    return replace(app.memories, hidden=app.home.place)
 
 
 @dataclass(slots=True)
@@ -91,10 +91,10 @@ class _Openings:
     turns: Mapping[str | None, asyncio.Semaphore]
 
     @asynccontextmanager
-    async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[Memories]:
+    async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[TenantMemories]:
         """The memories of a tenant."""
         if tenant is None and writable:
-            yield Memories(_from_afar(self.app), self.app.server, lambda: inf)
+            yield TenantMemories(_from_afar(self.app), self.app.server, lambda: inf)
             return
         home = self.app.home
         place = home.place if tenant is None else home.tenant(tenant)
@@ -107,7 +107,7 @@ class _Openings:
             return left
 
         async with made:
-            yield Memories(_from_afar(made), made.server, room)
+            yield TenantMemories(_from_afar(made), made.server, room)
 
     def _app(self, place: Path, tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings

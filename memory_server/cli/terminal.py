@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_server.kernel import times
+from memory_server.kernel.captured_io import STREAMS
 from memory_server.kernel.errors import InvalidInput
 from sandbox.language import complaint, term, translated
 
@@ -20,19 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Streams:
-    """Standard input, output and error of a command that runs in the process of another one."""
-
-    input: bytes = b""
-    output: bytes = b""
-    errors: bytes = b""
-
-
-STREAMS: ContextVar[Streams | None] = ContextVar("streams", default=None)
-"""Those of the command that runs in this context; None: the process's own."""
 
 
 def console(*, stderr: bool = False) -> Console:

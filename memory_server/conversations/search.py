@@ -36,7 +36,7 @@ WORTH_A_THREAD, WORTH_A_THREAD_CHARS = 1_000, 100_000
 decision itself."""
 VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.2
 """How long a search waits for vectors, and one that nobody asked for: a hook takes its question back after 0.5 s
-(`shim.RECALL_SECONDS`), and its answer by words must come before that."""
+(`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 _DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
 

@@ -22,7 +22,8 @@ from typing import Any
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
-from memory_server.kernel.files import PRIVATE, folder_name
+from memory_server.kernel.files import PRIVATE
+from memory_server.kernel.folder_names import folder_name
 from memory_server.storage.json_store import codec
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,12 +92,16 @@ class BackupWriter(Protocol):
 class BackupStore(Protocol):
     """Where backups are kept, each under its name. Blocking; every method may raise `StorageError`."""
 
-    def begin(self, name: str, created_ms: int) -> BackupWriter:
-        """Begin the backup called `name`. Raises InvalidInput: a backup has that name already."""
+    def begin(self, name: str, created_ms: int, *, numbered: bool = False) -> BackupWriter:
+        """Begin the backup called `name`; `numbered`: where another has that name, it gets a number. Raises
+        InvalidInput: a backup has that name already."""
 
     def open(self, name: str) -> AbstractContextManager[tuple[Backup, Iterator[Any]]]:
         """The facts of a backup and its conversations. The whole backup is checked first. Raises BackupNotFound;
         BackupBroken: it is damaged, cut off or of a newer format."""
+
+    def hold(self) -> Callable[[], None]:
+        """Let nobody finish or delete a backup before what this gives is called. Raises LockTimeout."""
 
     def knowledge_of(self, name: str) -> Path:
         """Where the knowledge of that backup is, or would be."""
@@ -106,4 +110,4 @@ class BackupStore(Protocol):
         """All backups, newest first; one that cannot be read has a `problem`."""
 
     def delete(self, name: str) -> None:
-        """Delete a backup. Raises BackupNotFound: no backup has that name."""
+        """Delete a backup. Raises BackupNotFound: no backup has that name; LockTimeout: it is being restored."""

@@ -1,4 +1,4 @@
-"""Folders and whole files on disk: which folder a conversation has, how a file is replaced so that a crash leaves the
+"""Whole files on disk: how a file is replaced so that a crash leaves the
 old one or the new one, and a lock across processes. Knows nothing of memories.
 
 A missing `fsync` here loses acknowledged writes on power loss: contents need one on their file, then names one on their
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import secrets
 import stat
 import time
-import unicodedata
-from collections.abc import Callable, Iterable
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
@@ -76,34 +73,6 @@ def advice_on(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "it cannot be written; check its owner and permissions or choose another --data-dir"
     return f"{error.strerror or error}; see that it is a folder on a disk that works, or choose another --data-dir"
-
-
-def find_folder(data_dir: Path, conversation_id: str) -> Path:
-    """The folder of a conversation, which need not exist: the Node original's where it made one. The data folder is
-    listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is."""
-    hashed, plain = data_dir / hashed_name(conversation_id), data_dir / folder_name(conversation_id)
-    if hashed.is_dir():
-        return hashed
-    if plain.is_dir() and not _opens_in_another_case(plain):
-        return plain
-    return data_dir / FolderNames(folder.name for folder in subfolders(data_dir)).of(conversation_id)
-
-
-def subfolders(data_dir: Path) -> list[Path]:
-    """The folders in `data_dir` that can be conversations, by name, as they are listed."""
-    try:
-        with os.scandir(data_dir) as entries:
-            return sorted(data_dir / entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _opens_in_another_case(path: Path) -> bool:
-    other = path.with_name(path.name.upper())
-    try:
-        return other.name != path.name and other.samefile(path)
-    except FileNotFoundError:
-        return False
 
 
 def make_folder(folder: Path) -> None:
@@ -324,87 +293,3 @@ def try_lock(path: Path) -> FileLock | None:
 def locks_fail(path: Path) -> OSError:
     """The error for a disk whose locks fail or keep nobody out."""
     return OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
-
-
-# --- the name of a conversation's folder: names in, a name out
-#
-# Two ids never have the same folder, on any file system: one that ignores case opens `Work` as `work`, and one that
-# decomposes lists `é` as two characters. So names are compared as they are listed, not by opening them.
-
-_PLAIN = re.compile(r"[a-z0-9_-]{1,64}")
-_NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_STEM_BYTES = 40
-_RESERVED = frozenset(
-    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))]
-)
-"""Device names that Windows does not let a folder have."""
-
-
-def folder_name(conversation_id: str) -> str:
-    """The name of a new conversation's folder: distinct for distinct ids, on case-insensitive and
-    normalising file systems too.
-
-    Ids such as `work-2` stand for themselves. Any other gets a readable stem of at most 40 bytes, `~` and a
-    128-bit hash: `小明~6d0a…`.
-    """
-    return conversation_id if _is_plain(conversation_id) else hashed_name(conversation_id)
-
-
-def hashed_name(conversation_id: str) -> str:
-    """The name with a hash: for an id that cannot be a name itself, or whose name another id has."""
-    digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
-    visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
-    stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
-    # UTF-8 on every disk, under any locale: os.fsdecode gives the name by which this process knows those bytes.
-    return os.fsdecode(f"{stem}~{digest}".encode())
-
-
-def hash_in(name: str) -> str:
-    """The hash in a name that `hashed_name` made: the hash alone identifies the conversation."""
-    return name.rpartition("~")[2]
-
-
-class FolderNames:
-    """The names of the folders in a data folder, as a listing gives them."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = frozenset(names)
-
-    def of(self, conversation_id: str) -> str:
-        """The name of the folder of `conversation_id`, which need not be there. A folder that the Node original made
-        for the id is its folder. A folder of ours stays the folder, even if the Node original makes another beside it
-        later. `work` gets a name with a hash where a `Work` is listed, which may open as `work` too."""
-        hashed = hashed_name(conversation_id)
-        if hashed in self._names:
-            return hashed
-        if (found := self._by_hash.get(hash_in(hashed))) is not None:
-            return found
-        if _NODE_ID.fullmatch(conversation_id) and conversation_id in self._names:
-            return conversation_id
-        if _is_plain(conversation_id) and conversation_id not in self._careless:
-            return conversation_id
-        return hashed
-
-    @cached_property
-    def _by_hash(self) -> dict[str, str]:
-        """Names with a hash, by the hash: some file systems list the rest of a name in another form than NFC, and a
-        program under another locale once wrote it in other bytes."""
-        return {hash_in(name): name for name in sorted(self._names) if "~" in name}
-
-    @cached_property
-    def _careless(self) -> frozenset[str]:
-        return frozenset(map(as_seen_carelessly, self._names))
-
-
-def as_seen_carelessly(name: str) -> str:
-    """The name as a file system compares it that ignores case and normal form."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
-
-
-def is_reserved(name: str) -> bool:
-    """Whether Windows takes `name`, with any ending, for a device."""
-    return name.partition(".")[0].casefold() in _RESERVED
-
-
-def _is_plain(conversation_id: str) -> bool:
-    return _PLAIN.fullmatch(conversation_id) is not None and conversation_id not in _RESERVED

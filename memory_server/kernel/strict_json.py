@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -20,15 +22,27 @@ def loads(data: bytes) -> Any:
     return lenient(data) if may_hold_long_integers(data) else value
 
 
+def repeated_name(data: bytes) -> str | None:
+    """A name that an object in a JSON text has twice, of which `loads` would take the last; None: there is none. Raises
+    ValueError as `lenient`."""
+    repeated: list[str] = []
+
+    def collect(pairs: list[tuple[str, Any]]) -> None:
+        repeated.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+
+    lenient(data, collect)
+    return repeated[0] if repeated else None
+
+
 def may_hold_long_integers(data: bytes) -> bool:
     """Whether orjson might change an integer in `data`. Ask it once for a text of many values."""
     return _LONG_NUMBER in data.translate(_ZEROS)
 
 
-def lenient(data: bytes) -> Any:
+def lenient(data: bytes, object_of: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """The same by the standard library: slower, but it accepts the NaN and lone surrogates that others write. Raises
-    ValueError if it is not JSON, not UTF-8, or nested too deeply."""
+    ValueError if it is not JSON, not UTF-8, or nested too deeply. `object_of` makes an object of its pairs."""
     try:
-        return json.loads(data.decode("utf-8"))
+        return json.loads(data.decode("utf-8"), object_pairs_hook=object_of)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+from unicodedata import category
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -24,6 +25,13 @@ def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
     bytes). If it is longer than `most`, its middle is left out."""
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
+
+
+def visible(text: str) -> str:
+    """A text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8."""
+    return "".join(
+        char.encode("unicode_escape").decode() if category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text
+    )
 
 
 def beginning(text: str) -> str:

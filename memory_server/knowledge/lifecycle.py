@@ -26,9 +26,9 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
-from memory_server.knowledge.notes import NOTES
+from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
-from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge
+from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import EntryStore, Held
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class KnowledgeLifecycle:
             former = Path(operation.detail[_REPLACED])
             if not await asyncio.to_thread(former.exists):
                 raise InvalidInput(f"{change} is too long ago: what was there before it is not kept any more.")
-            made = await self._replace(former, Operation("undo", by, detail={"change": change}))
+            made = await self._replace(former, Operation("undo", by, detail={"change": change}), seq)
             return Undone(change_id(made), ())
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
@@ -210,12 +210,29 @@ class KnowledgeLifecycle:
             await self._replace(copy, Operation("overwrite", by))
         self._knowledge.notes.changed()
 
-    async def _replace(self, copy: Path, operation: Operation) -> int:
-        """Make the store equal to a copy, and note that in it; the number of the operation."""
+    async def _replace(self, copy: Path, operation: Operation, kept_since: int | None = None) -> int:
+        """Make the store equal to a copy, and note that in it; the number of the operation. What was changed after the
+        operation `kept_since` stays as it became."""
         former = await self._store.replace_by(copy)
         detail = {**operation.detail} | ({} if former is None else {_REPLACED: str(former)})
+        made = await self._store.note(NOTES, replace(operation, detail=detail))
+        if former is not None and kept_since is not None:
+            await self._keep(former, kept_since, operation.by)
         self._knowledge.notes.changed()
-        return await self._store.note(NOTES, replace(operation, detail=detail))
+        return made
+
+    async def _keep(self, former: Path, since: int, by: str) -> None:
+        other = self._store.copy_at(former)
+        try:
+            for scope in await other.scopes():
+                later, gone = await other.look(scope, lambda held: held.changed_since(since))
+
+                def decide(held: Held, later: list[Entry] = later, gone: list[str] = gone) -> tuple[list[Entry], None]:
+                    return as_later(held, later, gone, self._clock()), None
+
+                await self._store.commit(scope, decide, Operation("keep", by))
+        finally:
+            await other.aclose()
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
         theirs = await other.look(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from annotated_types import Ge, Gt, Le, Len
 
 from memory_server.kernel.options import Checked
-from memory_server.knowledge.callers import FIELDS, Named, checked_id
 from memory_server.knowledge.ranking import LEAST_SHARE
+from memory_server.knowledge.sessions.ids import FIELDS, Named, checked_id
 
 Role = Literal["owner", "admin", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)

@@ -3,8 +3,8 @@ what takes a change back. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from memory_server.kernel.errors import InvalidInput, NothingToKeep
@@ -13,7 +13,7 @@ from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import counted, shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
-from memory_server.knowledge.note_pages import Kind
+from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import Held
 
@@ -79,6 +79,24 @@ def to_archive(due: list[tuple[Entry, Reason]], now_ms: int) -> tuple[Entry, ...
 def to_purge(held: Held, archived_by_ms: int) -> tuple[Purge, ...]:
     """The changes that remove for good what was archived until `archived_by_ms`."""
     return tuple(map(Purge, held.ids(Filter(archived=True, archived_by_ms=archived_by_ms))[:MOST_AT_ONCE]))
+
+
+def as_later(held: Held, later: Sequence[Entry], gone: Sequence[str], now_ms: int) -> list[Entry]:
+    """The changes that bring what was changed later over to an earlier state, which `held` has: the entries as they
+    became, by ref or key, and into the archive those that were removed for good."""
+    made, own = [], {*gone, *(each.ref for each in later)}
+    for theirs in sorted(later, key=lambda each: each.archived_ms is None):  # first what makes its key free
+        ours = held.get(ref=theirs.ref)
+        if theirs.key is not None and theirs.archived_ms is None:
+            keyed = held.keyed(theirs.kind, theirs.project, theirs.key)
+            ours = ours if keyed is None or keyed.ref in own else keyed
+        if ours is None:
+            made.append(replace(theirs, id=0))
+        elif theirs.archived_ms is not None or ours.archived_ms is not None or ours.updated_ms <= theirs.updated_ms:
+            made.append(replace(theirs, id=ours.id, ref=ours.ref))
+    there = (held.get(ref=ref) for ref in gone)
+    removed = [archived(each, "deleted", now_ms) for each in there if each is not None and each.archived_ms is None]
+    return [*removed, *made]
 
 
 def taking_back(held: Held, seq: int, now_ms: int) -> tuple[Entry, ...]:

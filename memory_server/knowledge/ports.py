@@ -82,6 +82,11 @@ class Held(Protocol):
         """The newest operation after `seq` that changed an entry and was not taken back; None if there is none."""
         ...
 
+    def changed_since(self, seq: int) -> tuple[list[Entry], list[str]]:
+        """The entries that operations after `seq` changed, as they are now, and the refs of those that were changed and
+        then removed for good."""
+        ...
+
     def former(self, seq: int) -> list[Former]:
         """What the operation `seq` of this scope did, in order; empty if there is none."""
         ...

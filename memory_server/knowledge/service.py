@@ -13,14 +13,15 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.scopes import Scope, Space
+from memory_server.knowledge.auto_recall import Unasked, lines_of, meant, question_of
 from memory_server.knowledge.entry import Entry, Figures, Filter
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
-from memory_server.knowledge.notes import Notes
+from memory_server.knowledge.notes.notes import Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Embeddings, Entries, EntryStore, Held, Models
 from memory_server.knowledge.refs import RefOptions, Refs
-from memory_server.knowledge.sessions import SessionOptions, Sessions
-from memory_server.knowledge.unasked import Unasked, lines_of, meant, question_of
+from memory_server.knowledge.sessions.models import SessionOptions
+from memory_server.knowledge.sessions.sessions import Sessions
 
 if TYPE_CHECKING:
     from memory_server.knowledge.lifecycle import KnowledgeLifecycle

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import times
@@ -40,13 +41,13 @@ class Backups:
         is the time: `20260503-120000`. Raises InvalidInput: the name cannot be used or is taken, or there is nothing to
         back up; StorageError: it could not be written; no part of it was kept."""
         now_ms, wanted = self._clock(), None if only is None else conversation_id_of(only)
-        chosen = await asyncio.to_thread(self._free_name, now_ms) if name is None else backup_name(name)
+        chosen = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}" if name is None else backup_name(name)
         engines = [engine for engine in self._engines if only is None or engine.keeps == "conversations"]
         places = [place for engine in engines for place in await _places(engine)]
         if wanted not in places if wanted is not None else not places:
             where = "" if only is None else f" in the conversation {only}"
             raise InvalidInput(f"There is nothing to back up: nothing is stored{where} yet.")
-        writer = await asyncio.to_thread(self._shelf.begin, chosen, now_ms)
+        writer = await asyncio.to_thread(partial(self._shelf.begin, chosen, now_ms, numbered=name is None))
         try:
             copied = [await engine.copy_to(writer, wanted, advance) for engine in engines]
             left_out = tuple(reason for each in copied for reason in each.left_out)
@@ -68,15 +69,21 @@ class Backups:
         """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each conversation;
         with `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
         before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
-        `only`; StorageError: one could not be written; the message says how many were restored before it."""
+        `only`; LockTimeout: another process holds the backups; StorageError: one could not be written; the message says
+        how many were restored before it."""
         done: list[Restored] = []
-        for engine in self._engines[1:]:  # the first one checks its part before it changes anything
-            await engine.check_backup(self._shelf, name, only)
-        for engine in self._engines:
-            async for restored in engine.restore(self._shelf, name, mode, dry_run=dry_run, only=only, by=by):
-                done.append(restored)
-                if restored.keeps == "conversations":
-                    advance()
+        release = None if dry_run else await asyncio.to_thread(self._shelf.hold)
+        try:
+            for engine in self._engines[1:]:  # the first one checks its part before it changes anything
+                await engine.check_backup(self._shelf, name, only)
+            for engine in self._engines:
+                async for restored in engine.restore(self._shelf, name, mode, dry_run=dry_run, only=only, by=by):
+                    done.append(restored)
+                    if restored.keeps == "conversations":
+                        advance()
+        finally:
+            if release is not None:
+                release()
         return done
 
     async def listed(self) -> list[Backup]:
@@ -86,12 +93,6 @@ class Backups:
     async def delete(self, name: str) -> None:
         """Delete the backup called `name`. Raises BackupNotFound."""
         await asyncio.to_thread(self._shelf.delete, name)
-
-    def _free_name(self, now_ms: int) -> str:
-        name = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
-        taken = {backup.name for backup in self._shelf.listed()}
-        others = (f"{name}-{number}" for number in range(2, len(taken) + 3))
-        return next(free for free in (name, *others) if free not in taken)
 
 
 async def _places(engine: Lifecycle) -> list[str]:

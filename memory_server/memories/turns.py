@@ -20,7 +20,7 @@ from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
 from memory_server.kernel.text import counted, unreadable
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Memories
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 1_200
@@ -93,26 +93,26 @@ async def recollect(
 
 
 def recalled_block(
-    context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS, given: set[str] | None = None
+    memories: Memories, recollection: Recollection, *, max_chars: int = MAX_CHARS, given: set[str] | None = None
 ) -> str:
     """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came. `given`
     are the keys of lines that the reader was given before and still sees; those of new lines are added."""
     activated = [item.memory for item in recollection.activation.activated]
     room = max(0, max_chars - FRAME_CHARS)
-    text = context.lines(recollection.found.recall, activated, max_chars=room, given=given)
+    text = memories.lines(recollection.found.recall, activated, max_chars=room, given=given)
     return marked(text) if text else ""
 
 
-async def noted_block(context: Context, messages: Sequence[Message]) -> str:
+async def noted_block(memories: Memories, messages: Sequence[Message]) -> str:
     """The notes and entries of layers that the last message brings to mind, marked as recalled; empty if none does, or
     none may come unasked."""
-    if not context.unasked_chars or not messages:
+    if not memories.auto_recall_chars or not messages:
         return ""
     said = as_said(messages[-1:])
     text = "\n".join(message.content for message in said)
     try:
-        room = max(0, context.unasked_chars - FRAME_CHARS)
-        lines = await context.knowledge.unasked(text, room, context.unasked_from)
+        room = max(0, memories.auto_recall_chars - FRAME_CHARS)
+        lines = await memories.knowledge.unasked(text, room, memories.auto_recall_from)
     except StorageError as error:
         log.warning("notes could not be recalled: %s", error)
         return ""
@@ -120,7 +120,7 @@ async def noted_block(context: Context, messages: Sequence[Message]) -> str:
 
 
 async def beginning_block(
-    context: Context,
+    memories: Memories,
     conversation: Conversation,
     *,
     session: Session | None,
@@ -133,12 +133,12 @@ async def beginning_block(
     pinned, last = left_off(
         await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
     )
-    language = context.language([memory.text for memory in (*pinned, *last)])
+    language = memories.language([memory.text for memory in (*pinned, *last)])
     parts = [part for part in zip(_HEADINGS[language], (pinned, last), strict=True) if part[1]]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
-        (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2), given=given))
-        for heading, memories in parts
+        (heading, memories.lines(memories=shown, max_chars=max(0, room - len(heading) - 2), given=given))
+        for heading, shown in parts
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
     return marked(text) if text else ""

@@ -14,8 +14,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ResourceNotFound
 from memory_server.kernel.text import shown
-from memory_server.knowledge.note_pages import HEADINGS, Kind
-from memory_server.memories.context import Context
+from memory_server.knowledge.notes.pages import HEADINGS, Kind
+from memory_server.memories.memories import Call
 from memory_server.serving import prompts, resources
 from memory_server.tools import keeps_conversations
 from memory_server.tools.base.tool import MOST_SAID_CHARS
@@ -39,8 +39,8 @@ NOTES: tuple[tuple[str, str, str, str], ...] = (
 there is."""
 
 Request = ServerRequestContext[Any]
-Resolve = Callable[[Request], Context]
-"""Gives the context, and so the memories, of a request."""
+Resolve = Callable[[Request], Call]
+"""Gives the call, and so the memories, of a request."""
 Page = types.PaginatedRequestParams | None
 
 
@@ -72,7 +72,7 @@ class Documents:
         form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
         with _translated(request):
             if form is not None:
-                text = await _of_notes(self._resolve(request).knowledge, uri)
+                text = await _of_notes(self._resolve(request).memories.knowledge, uri)
             elif not self.of_conversations:
                 raise ResourceNotFound(f"There is no resource {shown(uri)}; resources/list names all.", shown(uri))
             else:

@@ -17,9 +17,9 @@ from typing import Any
 
 SHARED, EACH, FIRST = 8, 2, 2
 """Threads of all, of one among them, and of those who go first."""
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 """How long Python lets a thread compute while others wait. With the usual 5 ms, each step of a short call beside a long
-one waits for so long."""
+one waits for so long, and a search has some forty steps: each file that is opened or looked at is one."""
 HOOKS = object()
 """Hooks and health. It is not a text, because a tenant may have any name."""
 FOR: ContextVar[Hashable] = ContextVar("for", default=None)

@@ -18,7 +18,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
 from memory_server.kernel.text import shown
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.memories.turns import recalled_block, recollect
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
@@ -41,9 +41,9 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """The context and the language for which a prompt is written."""
+    """The call and the language for which a prompt is written."""
 
-    context: Context
+    call: Call
     conversation: Conversation
     language: Language
 
@@ -72,7 +72,7 @@ def prompts_with(tools: Collection[str]) -> Mapping[str, Prompt]:
     return {name: row for name, row in PROMPTS.items() if not row.keeps or KEEPING in tools}
 
 
-async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
+async def write(call: Call, name: str, given: Mapping[str, str]) -> str:
     """The text that the prompt `name` puts into the chat. Raises InvalidInput: there is no such prompt, or an
     argument is missing, unknown, empty or too long."""
     prompt = PROMPTS.get(name)
@@ -88,25 +88,25 @@ async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
             raise InvalidInput(f"`{argument.name}` is missing; {name} needs it.")
         if len(value) > MAX_ARGUMENT_CHARS:
             raise InvalidInput(f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters.")
-    conversation = context.conversations.get(values.pop(_CONVERSATION.name, "") or None)
-    request = PromptRequest(context, conversation, context.language([*values.values()]))
+    conversation = call.conversations.get(values.pop(_CONVERSATION.name, "") or None)
+    request = PromptRequest(call, conversation, call.memories.language([*values.values()]))
     return request.say(name, **values) if prompt.write is None else await prompt.write(request, values)
 
 
 async def _recall(request: PromptRequest, given: Mapping[str, str]) -> str:
     recollection = await recollect(request.conversation, [Message("user", given["current_topic"])], by="prompt")
-    block = recalled_block(request.context, recollection, max_chars=_RECALLED_CHARS)
+    block = recalled_block(request.call.memories, recollection, max_chars=_RECALLED_CHARS)
     return request.say("recall-context" if block else "recall-nothing", block=block, **given)
 
 
 async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
     newest = (await request.conversation.short_term.memories())[-_RECENT:]
     # In the language of the memories, because the only argument is a name.
-    request = replace(request, language=request.context.language([memory.text for memory in newest]))
+    request = replace(request, language=request.call.memories.language([memory.text for memory in newest]))
     names = _names(await request.conversation.long_term.memories())
     if not newest:
         return request.say("analyze-nothing", names=marked(names) if names else "-")
-    lines = request.context.lines(memories=newest, max_bytes=_RECENT_BYTES)
+    lines = request.call.memories.lines(memories=newest, max_bytes=_RECENT_BYTES)
     return request.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
 
 

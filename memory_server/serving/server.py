@@ -22,7 +22,7 @@ from memory_server.version import __version__
 
 RECALL = ("recall_turn",)
 MakeServer = Callable[[Resolve, Subscriptions], Server[Any]]
-"""Makes a server that takes the context of a request from the first, and whose watchers the second one knows."""
+"""Makes a server that takes the call of a request from the first, and whose watchers the second one knows."""
 SEARCHES = ("search_short_term_memories", "search_long_term_memories")
 ICON = types.Icon(
     src="data:image/svg+xml,%3Csvg%20xmlns=%22http://www.w3.org/2000/svg%22%20viewBox=%220%200%2016%2016%22%3E"
@@ -125,7 +125,7 @@ def build_server(
     subscribe: bool = True,
     subscriptions: Subscriptions | None = None,
 ) -> Server[Any]:
-    """An MCP server that answers with `tools` and with the resources and prompts of the context
+    """An MCP server that answers with `tools` and with the resources and prompts of the call
     that `resolve` gives for each request. None: the default tools, which are listed without the schemas of their
     results; these cost more than the rest, and models do not need them. `read_only`: the store changes nothing.
     `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember. `subscribe`:

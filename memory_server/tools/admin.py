@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_server.kernel.text import Grade, counted
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.result import From, Result, hundredths
 from memory_server.tools.base.tool import tool
 
@@ -52,8 +52,8 @@ class MetricsResult(Result):
     description="Calls, errors and times of each tool, and counters of storage and triggers, since the start.",
     read_only=True,
 )
-async def get_metrics(context: Context) -> MetricsResult:
-    meter = context.services.meter
+async def get_metrics(call: Call) -> MetricsResult:
+    meter = call.memories.services.meter
     called = sorted(meter.calls.items(), key=lambda item: (-item[1].count, item[0]))
     return MetricsResult(
         uptimeSeconds=round(meter.seconds, 1),
@@ -83,6 +83,6 @@ class HealthResult(Result):
     description="Whether folder, disk, clock and the sandbox of triggers are as they should be. Changes nothing.",
     read_only=True,
 )
-async def health_check(context: Context) -> HealthResult:
-    found = [replace(each, what=context.told(each.what)) for each in await context.examine()]
+async def health_check(call: Call) -> HealthResult:
+    found = [replace(each, what=call.memories.for_callers(each.what)) for each in await call.memories.examine()]
     return HealthResult(healthy=all(finding.grade != "error" for finding in found), checks=Check.each(found))

@@ -14,7 +14,7 @@ from memory_server.kernel.lifecycle import engine_of
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning, counted
 from memory_server.kernel.times import iso
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
@@ -78,9 +78,9 @@ class PreviewResult(Result):
     description="What the next clean-up would forget and why. Changes nothing.",
     read_only=True,
 )
-async def forget_preview(context: Context, conversation_id: ConversationId = None) -> PreviewResult:
-    removed = await context.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
-    return PreviewResult.of(removed, keepAtLeast=context.services.parameters.retention.always_kept)
+async def forget_preview(call: Call, conversation_id: ConversationId = None) -> PreviewResult:
+    removed = await call.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
+    return PreviewResult.of(removed, keepAtLeast=call.memories.services.parameters.retention.always_kept)
 
 
 MemoryId = Annotated[Text, "Id of a short-term memory"]
@@ -100,8 +100,8 @@ class PinResult(Result):
     description="Keep the clean-up from ever forgetting a short-term memory.",
     idempotent=True,
 )
-async def pin_memory(context: Context, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    return PinResult.of(await context.conversations.get(conversation_id).short_term.pin(id, by="pin_memory"))
+async def pin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
+    return PinResult.of(await call.conversations.get(conversation_id).short_term.pin(id, by="pin_memory"))
 
 
 @tool(
@@ -109,8 +109,8 @@ async def pin_memory(context: Context, id: MemoryId, conversation_id: Conversati
     description="Let the clean-up forget a pinned memory when it has faded.",
     idempotent=True,
 )
-async def unpin_memory(context: Context, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    manager = context.conversations.get(conversation_id).short_term
+async def unpin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
+    manager = call.conversations.get(conversation_id).short_term
     return PinResult.of(await manager.pin(id, pinned=False, by="unpin_memory"))
 
 
@@ -150,7 +150,7 @@ class RestoreResult(Result):
     idempotent=True,
 )
 async def restore_memories_from_archive(
-    context: Context,
+    call: Call,
     ids: Annotated[list[Text], "Ids of short-term, names of long-term memories"] = [],
     pattern: Annotated[Text | None, Field(max_length=MAX_PATTERN_CHARS), PATTERN] = None,
     removedSince: Annotated[Text | None, "ISO time, UTC where it has no zone"] = None,
@@ -159,8 +159,8 @@ async def restore_memories_from_archive(
     conversation_id: ConversationId = None,
 ) -> RestoreResult:
     if not dry_run:
-        context.services.refuse_where_full()
-    done = await context.conversations.get(conversation_id).archive.bring_back(
+        call.memories.services.refuse_where_full()
+    done = await call.conversations.get(conversation_id).archive.bring_back(
         ids,
         pattern=pattern,
         since_ms=moment_ms("removedSince", removedSince, UTC),
@@ -203,13 +203,13 @@ class UndoResult(Result):
 
 @tool(title="Undo", description="Take back one change by the changeId that a tool returned; what happened since stays.")
 async def undo_change(
-    context: Context,
+    call: Call,
     changeId: Annotated[Text, "As the tool that made the change returned it"],
     conversation_id: ConversationId = None,
 ) -> UndoResult:
-    engine = engine_of(context.engines, changeId)
-    context.services.refuse_where_full()
-    place = context.conversations.get(conversation_id).id if engine.keeps == "conversations" else None
+    engine = engine_of(call.memories.engines, changeId)
+    call.memories.services.refuse_where_full()
+    place = call.conversations.get(conversation_id).id if engine.keeps == "conversations" else None
     return UndoResult.of(await engine.undo(changeId, place, by="undo_change"), undone=changeId)
 
 
@@ -240,13 +240,13 @@ class HistoryResult(Result):
     read_only=True,
 )
 async def get_history(
-    context: Context,
+    call: Call,
     conversation_id: ConversationId = None,
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), "Changes on a page"] = 20,
     before: Annotated[Text | None, "changeId of the last one of the page before"] = None,
 ) -> HistoryResult:
-    [engine] = (engine for engine in context.engines if engine.keeps == "conversations")
+    [engine] = (engine for engine in call.memories.engines if engine.keeps == "conversations")
     # One more than is shown: then it is known whether there is a next page.
-    page = await engine.history(context.conversations.get(conversation_id).id, before=before, limit=limit + 1)
+    page = await engine.history(call.conversations.get(conversation_id).id, before=before, limit=limit + 1)
     changes = HistoryEntry.each(page[:limit])
     return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)

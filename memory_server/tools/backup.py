@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memory_server.kernel.text import counted
 from memory_server.kernel.times import iso
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
@@ -41,12 +41,12 @@ class BackUpResult(Result):
     description="Set a copy of all memories aside in the server's folder for backups, while others go on writing.",
 )
 async def backup_memories(
-    context: Context,
+    call: Call,
     name: Annotated[Text | None, "Letters, digits, `_`, `-`; by default the time"] = None,
     conversation_id: Annotated[Text | None, "Only this conversation; by default all"] = None,
 ) -> BackUpResult:
-    context.services.refuse_where_full()
-    made = await context.backups.make(name, only=conversation_id)
+    call.memories.services.refuse_where_full()
+    made = await call.memories.backups.make(name, only=conversation_id)
     return BackUpResult.of(made.backup, leftOut=list(made.left_out))
 
 
@@ -95,7 +95,7 @@ class RestoreResult(Result):
     idempotent=True,
 )
 async def restore_memories(
-    context: Context,
+    call: Call,
     name: Annotated[Text, "Name of the backup"],
     mode: Annotated[
         Literal["merge", "overwrite"], "merge adds, and keeps the newer; overwrite also removes what the backup has not"
@@ -104,8 +104,8 @@ async def restore_memories(
     conversation_id: Annotated[Text | None, "Only this conversation; by default all in the backup"] = None,
 ) -> RestoreResult:
     if not dry_run:
-        context.services.refuse_where_full()
-    done = await context.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
+        call.memories.services.refuse_where_full()
+    done = await call.memories.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
     rows = [each for each in done if each.keeps == "conversations"]
     entries = sum(each.counts.added for each in done if each.keeps == "knowledge") if len(done) > len(rows) else None
     return RestoreResult(conversations=Restored.each(rows), dryRun=dry_run, entries=entries)
@@ -137,8 +137,8 @@ class ListResult(Result):
 
 
 @tool(title="List backups", description="The backups, newest first, with what they hold.", read_only=True)
-async def list_backups(context: Context) -> ListResult:
-    return ListResult(backups=BackupRow.each(await context.backups.listed()))
+async def list_backups(call: Call) -> ListResult:
+    return ListResult(backups=BackupRow.each(await call.memories.backups.listed()))
 
 
 class DeleteBackupResult(Result):
@@ -149,6 +149,6 @@ class DeleteBackupResult(Result):
 
 
 @tool(title="Delete a backup", description="Delete one backup for good.", destructive=True)
-async def delete_backup(context: Context, name: Annotated[Text, "Name of the backup"]) -> DeleteBackupResult:
-    await context.backups.delete(name)
-    return DeleteBackupResult(remainingBackups=len(await context.backups.listed()))
+async def delete_backup(call: Call, name: Annotated[Text, "Name of the backup"]) -> DeleteBackupResult:
+    await call.memories.backups.delete(name)
+    return DeleteBackupResult(remainingBackups=len(await call.memories.backups.listed()))

@@ -18,7 +18,7 @@ from memory_server.conversations.recall.words import shown_words
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning, counted
 from memory_server.kernel.times import MINUTE_MS, iso, local
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, hundredths, shell_command, when
@@ -123,7 +123,7 @@ class ExplainResult(Result):
     read_only=True,
 )
 async def explain_recall(
-    context: Context,
+    call: Call,
     recentMessages: Annotated[Messages, "The messages that should have brought it"],
     memory_id: Annotated[Text | None, "Id of a short-term memory"] = None,
     text: Annotated[Text | None, Field(max_length=MAX_TEXT_CHARS), "Or some of its words"] = None,
@@ -131,7 +131,7 @@ async def explain_recall(
     roleWeights: RoleWeights | None = None,
     scope: Scope = None,
 ) -> ExplainResult:
-    conversation = context.conversations.get(conversation_id)
+    conversation = call.conversations.get(conversation_id)
     told = await conversation.insight.explain(
         recentMessages,
         memory_id=memory_id,
@@ -139,7 +139,7 @@ async def explain_recall(
         scope=scope,
         role_weights=RoleWeights.of(roleWeights),
     )
-    verdict, reasons = _reasons(told, conversation.id, context.services.zone)
+    verdict, reasons = _reasons(told, conversation.id, call.memories.services.zone)
     if told.alike:
         others = (
             f"{counted(told.alike, 'other memory')} {'shares' if told.alike == 1 else 'share'} words with that text"
@@ -247,7 +247,7 @@ class FilterResult(Result):
     recalls=True,
 )
 async def search_memories(
-    context: Context,
+    call: Call,
     conversation_id: ConversationId = None,
     query: Annotated[Text, Field(max_length=MAX_TEXT_CHARS), "Text; its words are looked for"] = "",
     keywords: Annotated[list[Text], Field(max_length=50), "Words to look for as they are; one is enough"] = [],
@@ -265,14 +265,14 @@ async def search_memories(
     archived: Annotated[bool, "Look among what was forgotten or deleted and can still come back"] = False,
 ) -> FilterResult:
     wanted = MemoryFilter(
-        from_ms=moment_ms("date_from", date_from, context.services.zone),
-        until_ms=moment_ms("date_to", date_to, context.services.zone, end=True),
+        from_ms=moment_ms("date_from", date_from, call.memories.services.zone),
+        until_ms=moment_ms("date_to", date_to, call.memories.services.zone, end=True),
         min_score=min_score,
         max_score=max_score,
         tags=frozenset(tag.removeprefix("#").casefold() for tag in tags),
     )
     end = offset + limit
-    found, total = await context.conversations.get(conversation_id).insight.search(
+    found, total = await call.conversations.get(conversation_id).insight.search(
         wanted,
         text=query,
         keywords=keywords,
@@ -357,12 +357,12 @@ class PatternResult(Result):
     read_only=True,
 )
 async def analyze_memory_patterns(
-    context: Context,
+    call: Call,
     conversation_id: ConversationId = None,
     memory_type: Annotated[Kind, "Which kind"] = "both",
     top_keywords: Annotated[int, Field(ge=1, le=MAX_PAGE), "Words shown"] = 20,
 ) -> PatternResult:
-    conversation = context.conversations.get(conversation_id)
+    conversation = call.conversations.get(conversation_id)
     short, long = await conversation.insight.patterns(top=top_keywords)
     unscored = dict.fromkeys(("average_score", "score_distribution", "never_recalled", "pinned"))
     return PatternResult(

@@ -13,7 +13,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso, iso_or_none
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.layers import Layer, LayerName, tool_name
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import Offset, Text, between, counted
 from memory_server.tools.base.tool import Function, Result, Tool, tool
@@ -101,17 +101,17 @@ def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
 def _tools(name: LayerName) -> tuple[Tool, ...]:
     whose, place = ("this project's", "the project") if name == "project" else ("all projects'", "all projects")
 
-    def layer(context: Context) -> Layer:
-        return context.knowledge.layers[name]
+    def layer(call: Call) -> Layer:
+        return call.memories.knowledge.layers[name]
 
     async def save(
-        context: Context,
+        call: Call,
         key: Key,
         content: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS), "Markdown"],
         tags: Annotated[list[Text] | None, "Replace those that are there"] = None,
         caller_agent_id: Caller = None,
     ) -> EntryResult:
-        done = await layer(context).save(key, content, tags, by=tool_name("save", name))
+        done = await layer(call).save(key, content, tags, by=tool_name("save", name))
         away = len(done.entries) - 1
         moved = f" {counted(away, 'entry')} went into the archive." if away else ""
         said = f"{'Saved' if done.result else 'Updated'} `{done.entry.key}` of {place}.{moved}"
@@ -119,50 +119,50 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
 
     def find(*, archive: bool) -> Function:
         async def retrieve(
-            context: Context,
+            call: Call,
             query: Annotated[Text, Field(min_length=1, max_length=10_000)],
             tags: Tags = [],
             limit: Annotated[int, between(1, MAX_LIMIT, "entries"), "Entries at most"] = 10,
             caller_agent_id: Caller = None,
         ) -> EntriesResult:
-            found = await layer(context).retrieve(query, tags=tags, limit=limit, archive=archive)
+            found = await layer(call).retrieve(query, tags=tags, limit=limit, archive=archive)
             return EntriesResult(entries=[_shown(each.entry, each.why) for each in found.hits], count=found.total)
 
         return retrieve
 
-    async def get(context: Context, key: Key, caller_agent_id: Caller = None) -> EntryResult:
-        return EntryResult(entry=_shown(await layer(context).get(key)))
+    async def get(call: Call, key: Key, caller_agent_id: Caller = None) -> EntryResult:
+        return EntryResult(entry=_shown(await layer(call).get(key)))
 
     async def listed(
-        context: Context, tags: Tags = [], caller_agent_id: Caller = None, offset: Offset = None
+        call: Call, tags: Tags = [], caller_agent_id: Caller = None, offset: Offset = None
     ) -> EntriesResult:
-        entries, total = await layer(context).page(tags=tags)
+        entries, total = await layer(call).page(tags=tags)
         return EntriesResult(entries=list(map(_shown, entries)), count=total)
 
     async def list_archive(
-        context: Context,
+        call: Call,
         limit: Annotated[int, between(1, 1_000, "entries"), "Entries at most"] = 50,
         caller_agent_id: Caller = None,
         offset: Offset = None,
     ) -> EntriesResult:
-        entries, total = await layer(context).page(limit=limit, archive=True)
+        entries, total = await layer(call).page(limit=limit, archive=True)
         return EntriesResult(entries=list(map(_shown, entries)), count=total)
 
-    async def delete(context: Context, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
-        gone = await layer(context).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
+    async def delete(call: Call, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
+        gone = await layer(call).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
         return DeletedResult(key=gone.key or "", message=f"Deleted `{gone.key}` of {place}.")
 
-    async def restore(context: Context, key: Key, caller_agent_id: Caller = None) -> EntryResult:
-        back = await layer(context).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
+    async def restore(call: Call, key: Key, caller_agent_id: Caller = None) -> EntryResult:
+        back = await layer(call).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
         return EntryResult(entry=_shown(back), message=f"`{back.key}` of {place} is back.")
 
     def summed(*, archive: bool) -> Function:
-        async def summary(context: Context, caller_agent_id: Caller = None) -> SummaryResult:
-            found = await layer(context).summary(archive=archive)
-            if context.hidden is not None:
+        async def summary(call: Call, caller_agent_id: Caller = None) -> SummaryResult:
+            found = await layer(call).summary(archive=archive)
+            if call.memories.hidden is not None:
                 found |= {"storage_dir": None, "archive_dir": None}
                 found["unreadable"] = found["unreadable"] and {
-                    name: context.told(why) for name, why in found["unreadable"].items()
+                    name: call.memories.for_callers(why) for name, why in found["unreadable"].items()
                 }
             return SummaryResult(summary=LayerSummary(**found))
 

@@ -12,7 +12,7 @@ from memory_server.conversations.recall.activation import Activation
 from memory_server.kernel.recalled_block import harmless, one_line
 from memory_server.kernel.text import beginning, counted, unreadable
 from memory_server.kernel.times import iso
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
@@ -72,7 +72,7 @@ def _with_warnings(done: str, warnings: Iterable[str]) -> str:
     idempotent=True,
 )
 async def add_long_term_memory(
-    context: Context,
+    call: Call,
     name: Text,
     prompt: Annotated[Text, Field(max_length=MAX_PROMPT_CHARS), "What to keep in mind when the trigger fires"],
     trigger: Annotated[Text, _TRIGGER],
@@ -80,7 +80,7 @@ async def add_long_term_memory(
     createdContext: Annotated[Text | None, "Where this comes from"] = None,
     recentMessages: Messages | None = None,
 ) -> SetResult:
-    stored = await context.conversations.get(conversation_id).long_term.add(
+    stored = await call.conversations.get(conversation_id).long_term.add(
         name,
         prompt,
         trigger,
@@ -97,7 +97,7 @@ async def add_long_term_memory(
     idempotent=True,
 )
 async def update_long_term_memory(
-    context: Context,
+    call: Call,
     name: Text,
     trigger: Annotated[Text | None, "See add_long_term_memory"] = None,
     prompt: Annotated[Text | None, Field(max_length=MAX_PROMPT_CHARS)] = None,
@@ -105,7 +105,7 @@ async def update_long_term_memory(
     updatedContext: Text | None = None,
     recentMessages: Messages | None = None,
 ) -> UpdateResult:
-    stored = await context.conversations.get(conversation_id).long_term.update(
+    stored = await call.conversations.get(conversation_id).long_term.update(
         name,
         trigger=trigger,
         prompt=prompt,
@@ -125,8 +125,8 @@ class DeleteResult(Result):
 
 
 @tool(title="Delete a long-term memory", description="Delete a long-term memory by its name.", destructive=True)
-async def delete_long_term_memory(context: Context, name: Text, conversation_id: ConversationId = None) -> DeleteResult:
-    manager = context.conversations.get(conversation_id).long_term
+async def delete_long_term_memory(call: Call, name: Text, conversation_id: ConversationId = None) -> DeleteResult:
+    manager = call.conversations.get(conversation_id).long_term
     return DeleteResult.of(await manager.delete(name, by="delete_long_term_memory"))
 
 
@@ -163,9 +163,9 @@ class ListResult(Result):
     read_only=True,
 )
 async def list_long_term_memories(
-    context: Context, conversation_id: ConversationId = None, offset: Offset = None
+    call: Call, conversation_id: ConversationId = None, offset: Offset = None
 ) -> ListResult:
-    manager = context.conversations.get(conversation_id).long_term
+    manager = call.conversations.get(conversation_id).long_term
     memories = await manager.memories()
     return ListResult(
         memories=[Listed.of(memory, trouble=_trouble(manager.record_of(memory))) for memory in memories],
@@ -227,13 +227,13 @@ class SearchResult(Result):
     recalls=True,
 )
 async def search_long_term_memories(
-    context: Context,
+    call: Call,
     messages: CurrentMessages,
     conversation_id: ConversationId = None,
     participants: Participants = None,
     offset: Offset = None,
 ) -> SearchResult:
-    manager = context.conversations.get(conversation_id).long_term
+    manager = call.conversations.get(conversation_id).long_term
     return search_result(await manager.search(messages, participants=participants))
 
 
@@ -273,6 +273,6 @@ class ContextResult(Result):
     description="Trigger, dates and context of creation of one long-term memory.",
     read_only=True,
 )
-async def get_memory_context(context: Context, name: Text, conversation_id: ConversationId = None) -> ContextResult:
-    memory = await context.conversations.get(conversation_id).long_term.get(name)
+async def get_memory_context(call: Call, name: Text, conversation_id: ConversationId = None) -> ContextResult:
+    memory = await call.conversations.get(conversation_id).long_term.get(name)
     return ContextResult.of(memory, updatedContext=memory.updated_context or "")

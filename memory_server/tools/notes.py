@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import one_line
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool
@@ -43,7 +43,7 @@ class RememberResult(Result):
     search_hint="note decision convention knowledge project",
 )
 async def remember(
-    context: Context,
+    call: Call,
     type: Annotated[Type, _TYPES],
     topic: Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), "A title that people read"],
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Markdown"],
@@ -51,7 +51,7 @@ async def remember(
     examples: Annotated[list[Text], "Pieces of code"] = [],
     source: Annotated[Text | None, "Where it is from"] = None,
 ) -> RememberResult:
-    done = await context.knowledge.notes.remember(
+    done = await call.memories.knowledge.notes.remember(
         type, topic, content, tags=tags, examples=examples, source=source, by="remember"
     )
     return RememberResult(
@@ -120,14 +120,14 @@ def _form(hit: Hit) -> Note:
     search_hint="notes decision convention knowledge how do we",
 )
 async def recall(
-    context: Context,
+    call: Call,
     query: Annotated[Text, Field(max_length=10_000), "Words; their order does not matter"],
     type: Annotated[Type | None, "Only this type"] = None,
     tags: Annotated[list[Text], "With any of these"] = [],
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = 10,
     offset: Offset = None,
 ) -> RecallResult:
-    found = await context.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
+    found = await call.memories.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
     return RecallResult(
         memories=list(map(_form, found.hits)), total_count=found.total, left_off=dict(found.left_off) or None
     )
@@ -162,13 +162,13 @@ class NoteList(Result):
     search_hint="notes list topics",
 )
 async def list_notes(
-    context: Context,
+    call: Call,
     type: Annotated[Type | None, "Only this type"] = None,
     tags: Annotated[list[Text], "With any of these"] = [],
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = MAX_LIMIT,
     offset: Offset = None,
 ) -> NoteList:
-    entries, total = await context.knowledge.notes.listed(type, tags=tags, limit=limit, offset=offset or 0)
+    entries, total = await call.memories.knowledge.notes.listed(type, tags=tags, limit=limit, offset=offset or 0)
     rows = [
         NoteRow(
             id=each.ref,
@@ -204,18 +204,18 @@ Piece = Annotated[Text, Field(max_length=MAX_CONTENT_CHARS)]
     search_hint="note change append correct",
 )
 async def edit_note(
-    context: Context,
+    call: Call,
     memory_id: Id,
     find: Annotated[Piece, "Text that the note has once"] = "",
     replace: Annotated[Piece, "What comes in its place; nothing removes it"] = "",
     append: Annotated[Piece, "Lines to add at the end"] = "",
 ) -> NoteChanged:
-    notes = context.knowledge.notes
+    notes = call.memories.knowledge.notes
     done = await notes.edit(memory_id, find=find, replacement=replace, append=append, by="edit_note")
     return NoteChanged(memory_id=memory_id, action="updated", changeId=done.change_id)
 
 
 @tool(title="Delete a note", description="Delete one note; the change can be undone.", destructive=True)
-async def delete_note(context: Context, memory_id: Id) -> NoteChanged:
-    change_id = await context.knowledge.notes.delete(memory_id, by="delete_note")
+async def delete_note(call: Call, memory_id: Id) -> NoteChanged:
+    change_id = await call.memories.knowledge.notes.delete(memory_id, by="delete_note")
     return NoteChanged(memory_id=memory_id, action="deleted", changeId=change_id)

@@ -15,7 +15,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
 from memory_server.knowledge.options import NAMESPACES, Namespace
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool
 
@@ -66,7 +66,7 @@ class AddResult(Done):
     search_hint="reference store output context",
 )
 async def memoryAdd(
-    context: Context,
+    call: Call,
     content: Annotated[Text, Field(min_length=1)],
     namespace: Annotated[Namespace, "short-term: for two weeks; long-term: for good"] = "short-term",
     tags: list[Text] = [],
@@ -74,7 +74,7 @@ async def memoryAdd(
     importance: Annotated[float | None, Field(ge=0, le=1), "0 to 1"] = None,
     metadata: Annotated[dict[str, Any] | None, "Facts about it, for programs"] = None,
 ) -> AddResult:
-    done = await context.knowledge.refs.add(
+    done = await call.memories.knowledge.refs.add(
         content, namespace, tags=tags, source=source, importance=importance, metadata=metadata, by="memoryAdd"
     )
     return AddResult(
@@ -124,7 +124,7 @@ class SearchData(Result):
     search_hint="reference find output summary",
 )
 async def memorySearch(
-    context: Context,
+    call: Call,
     query: Annotated[Text, Field(min_length=1, max_length=10_000)],
     namespace: Name = None,
     tags: Annotated[list[Text], "With any of these"] = [],
@@ -132,7 +132,7 @@ async def memorySearch(
     includeContent: Annotated[bool | None, "With the beginning of each text"] = None,
     why: Annotated[bool, "With the words that matched, and the parts of the score"] = False,
 ) -> Told[SearchData]:
-    refs = context.knowledge.refs
+    refs = call.memories.knowledge.refs
     found = await refs.search(query, namespace, tags=tags, limit=limit)
     preview = refs.options.include_content if includeContent is None else includeContent
     rows = [_reference(each, refs.options.preview_chars if preview else 0, why=why) for each in found.hits]
@@ -160,8 +160,8 @@ class CountsResult(Done):
 
 
 @tool(title="Count stored texts", description="How many texts are stored, by namespace.", read_only=True)
-async def memoryStats(context: Context) -> CountsResult:
-    short, long = [await context.knowledge.refs.count(name) for name in NAMESPACES]
+async def memoryStats(call: Call) -> CountsResult:
+    short, long = [await call.memories.knowledge.refs.count(name) for name in NAMESPACES]
     return CountsResult(data={"total": short + long, "shortTerm": short, "longTerm": long})
 
 
@@ -179,8 +179,8 @@ class DeleteResult(Done):
 
 
 @tool(title="Delete a stored text", description="Delete one text; the change can be undone.", destructive=True)
-async def memoryDelete(context: Context, id: Id) -> DeleteResult:
-    entry, change_id = await context.knowledge.refs.delete(id, by="memoryDelete")
+async def memoryDelete(call: Call, id: Id) -> DeleteResult:
+    entry, change_id = await call.memories.knowledge.refs.delete(id, by="memoryDelete")
     return DeleteResult(data=DeleteData(id=entry.ref), changeId=change_id)
 
 
@@ -194,10 +194,8 @@ class ClearData(Result):
         return self.message
 
 
-async def _cleared(
-    context: Context, namespaces: tuple[Namespace, ...], by: str, remaining: int | None
-) -> Changed[ClearData]:
-    done = [await context.knowledge.refs.clear(name, by=by) for name in namespaces]
+async def _cleared(call: Call, namespaces: tuple[Namespace, ...], by: str, remaining: int | None) -> Changed[ClearData]:
+    done = [await call.memories.knowledge.refs.clear(name, by=by) for name in namespaces]
     count = sum(cleared for cleared, _ in done)
     data = ClearData(cleared=count, remaining=remaining, message=f"Cleared {counted(count, 'reference')}.")
     return Changed(data=data, changeIds=[change_id for _, change_id in done if change_id])
@@ -209,9 +207,9 @@ async def _cleared(
     destructive=True,
     idempotent=True,
 )
-async def memoryClearShortTerm(context: Context) -> Changed[ClearData]:
-    remaining = await context.knowledge.refs.count("long-term")
-    return await _cleared(context, ("short-term",), "memoryClearShortTerm", remaining)
+async def memoryClearShortTerm(call: Call) -> Changed[ClearData]:
+    remaining = await call.memories.knowledge.refs.count("long-term")
+    return await _cleared(call, ("short-term",), "memoryClearShortTerm", remaining)
 
 
 @tool(
@@ -220,8 +218,8 @@ async def memoryClearShortTerm(context: Context) -> Changed[ClearData]:
     destructive=True,
     idempotent=True,
 )
-async def memoryClearAll(context: Context) -> Changed[ClearData]:
-    return await _cleared(context, NAMESPACES, "memoryClearAll", None)
+async def memoryClearAll(call: Call) -> Changed[ClearData]:
+    return await _cleared(call, NAMESPACES, "memoryClearAll", None)
 
 
 @tool(
@@ -229,10 +227,10 @@ async def memoryClearAll(context: Context) -> Changed[ClearData]:
     description="Put texts whose time is over into the archive; searches do not show them already.",
     idempotent=True,
 )
-async def memoryCleanup(context: Context) -> Changed[ClearData]:
+async def memoryCleanup(call: Call) -> Changed[ClearData]:
     cleaned, change_ids = 0, []
     for name in NAMESPACES:
-        while (done := await context.knowledge.refs.clean_up(name, by="memoryCleanup"))[1] is not None:
+        while (done := await call.memories.knowledge.refs.clean_up(name, by="memoryCleanup"))[1] is not None:
             cleaned += done[0]
             change_ids.append(done[1])
     said = f"{counted(cleaned, 'reference')} went into the archive." if cleaned else "Nothing is over."
@@ -256,8 +254,8 @@ class ContentData(Result):
     recalls=True,
     search_hint="reference whole text content",
 )
-async def memoryGetContent(context: Context, id: Id, offset: Offset = None) -> Told[ContentData]:
-    refs = context.knowledge.refs
+async def memoryGetContent(call: Call, id: Id, offset: Offset = None) -> Told[ContentData]:
+    refs = call.memories.knowledge.refs
     _, entry = await refs.get(id)
     start = offset or 0
     if start > len(entry.body):

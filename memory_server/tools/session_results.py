@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from memory_server.kernel.recalled_block import one_line
-from memory_server.knowledge.meaning import NO_EMBEDDINGS
-from memory_server.knowledge.session_records import Mode, SearchType
+from memory_server.knowledge.embeddings import NO_EMBEDDINGS
+from memory_server.knowledge.sessions.records import Mode, SearchType
 from memory_server.tools.base.result import Result
 from memory_server.tools.base.shapes import ChangeId, counted, undo_hint
 from memory_server.tools.refs import Done

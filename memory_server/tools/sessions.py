@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from pydantic import Field, TypeAdapter, WrapValidator
 
 from memory_server.kernel.times import iso
-from memory_server.knowledge.callers import Caller, named
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
-from memory_server.knowledge.session_records import Mode, Outcome, SearchType
-from memory_server.knowledge.sessions import Sessions
-from memory_server.memories.context import Context
+from memory_server.knowledge.sessions.ids import Caller, named
+from memory_server.knowledge.sessions.records import Mode, Outcome, SearchType
+from memory_server.knowledge.sessions.sessions import Sessions
+from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import size
 from memory_server.tools.base.shapes import (
     MessageArgument,
@@ -72,10 +72,10 @@ else:
     ]
 
 
-def _sessions(context: Context, given: Given, *, changes: bool = False) -> tuple[Sessions, Caller]:
+def _sessions(call: Call, given: Given, *, changes: bool = False) -> tuple[Sessions, Caller]:
     """The sessions, and who is meant."""
-    sessions = context.knowledge.sessions
-    return sessions, sessions.caller(named(*given), context.wire, changes=changes)
+    sessions = call.memories.knowledge.sessions
+    return sessions, sessions.caller(named(*given), call.wire, changes=changes)
 
 
 def _session(caller: Caller) -> SessionIds:
@@ -103,10 +103,10 @@ def _memory(entry: Entry, caller: Caller, *, metadata: bool = True, **more: Any)
     idempotent=True,
 )
 async def memory_init_session(
-    context: Context, user_id: User = None, agent_id: Agent = None, run_id: Run = None, metadata: Metadata = None
+    call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None, metadata: Metadata = None
 ) -> InitResult:
     given = named(user_id, agent_id, run_id, metadata)
-    return InitResult(session=_session(context.knowledge.sessions.begin(given, context.wire)))
+    return InitResult(session=_session(call.memories.knowledge.sessions.begin(given, call.wire)))
 
 
 @tool(
@@ -117,7 +117,7 @@ async def memory_init_session(
     search_hint="remember user facts store",
 )
 async def memory_add(
-    context: Context,
+    call: Call,
     messages: Said,
     user_id: User = None,
     agent_id: Agent = None,
@@ -126,7 +126,7 @@ async def memory_add(
     custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
     mode: ModeArgument = "inference",
 ) -> AddResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
     done = await sessions.add(caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add")
     return AddResult(memories=_changed(done, caller), **_how(done, caller))
 
@@ -153,7 +153,7 @@ def _how(done: Outcome, caller: Caller) -> dict[str, Any]:
     search_hint="recall user facts find",
 )
 async def memory_search(
-    context: Context,
+    call: Call,
     query: Annotated[Text, Field(min_length=1, max_length=10_000)],
     user_id: User = None,
     agent_id: Agent = None,
@@ -162,7 +162,7 @@ async def memory_search(
     include_metadata: Annotated[bool, "With its metadata"] = True,
     search_type: Annotated[SearchType, "By words, by meaning, or both"] = "hybrid",
 ) -> SearchResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
     found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
     rows = [
         _memory(each.entry, caller, metadata=include_metadata, score=round(each.score, 4), why=each.why)
@@ -180,14 +180,14 @@ async def memory_search(
 
 @tool(title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True)
 async def memory_get_all(
-    context: Context,
+    call: Call,
     user_id: User = None,
     agent_id: Agent = None,
     run_id: Run = None,
     limit: Limit = 100,
     offset: Offset = None,
 ) -> PageResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
     entries, total = await sessions.page(caller, limit=limit, offset=offset or 0, by="memory_get_all")
     rows: list[Memory] = []
     left = sessions.options.page_bytes
@@ -207,7 +207,7 @@ async def memory_get_all(
     idempotent=True,
 )
 async def memory_update(
-    context: Context,
+    call: Call,
     memory_id: MemoryId,
     data: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS), "New text"],
     user_id: User = None,
@@ -216,16 +216,16 @@ async def memory_update(
     mode: Annotated[Mode | None, "By default inference where a model is configured"] = None,
     metadata: Annotated[dict[str, Any] | None, "Replace those that are there"] = None,
 ) -> OneResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
     done = await sessions.update(caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update")
     return OneResult(memory=_changed(done, caller)[0], **_how(done, caller))
 
 
 @tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
 async def memory_delete(
-    context: Context, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
+    call: Call, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
 ) -> OneResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
     done = await sessions.delete(caller, memory_id, by="memory_delete")
     return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
 
@@ -237,13 +237,13 @@ async def memory_delete(
     idempotent=True,
 )
 async def memory_delete_all(
-    context: Context,
+    call: Call,
     confirm: Annotated[bool, "true, to delete them"],
     user_id: User = None,
     agent_id: Agent = None,
     run_id: Run = None,
 ) -> DeletedResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
     count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
     return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
 
@@ -268,24 +268,22 @@ def _operation(done: Operation) -> HistoryRow:
     read_only=True,
 )
 async def memory_get_history(
-    context: Context,
+    call: Call,
     user_id: User = None,
     agent_id: Agent = None,
     run_id: Run = None,
     limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
     before: Annotated[int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"] = None,
 ) -> HistoryResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
     found = await sessions.history(caller, limit=limit, before=before)
     following = found[-1].seq if len(found) == limit else None
     return HistoryResult(operations=list(map(_operation, found)), next=following, session=_session(caller))
 
 
 @tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
-async def memory_get_stats(
-    context: Context, user_id: User = None, agent_id: Agent = None, run_id: Run = None
-) -> StatsResult:
-    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+async def memory_get_stats(call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None) -> StatsResult:
+    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
     said = await sessions.statistics(caller)
     figures = said.figures
     return StatsResult(

@@ -16,7 +16,7 @@ from memory_server.kernel.errors import StorageError
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import counted, unreadable
 from memory_server.kernel.times import MINUTE_MS, iso
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
@@ -48,14 +48,14 @@ class AddResult(Result):
     at_hand=True,
 )
 async def add_short_term_memory(
-    context: Context,
+    call: Call,
     messages: Messages,
     conversation_id: ConversationId = None,
     roleWeights: Annotated[
         RoleWeights | None, "Keyword weight per role; usually user 2.7, assistant 2, system 1"
     ] = None,
 ) -> AddResult:
-    stored = await context.conversations.get(conversation_id).short_term.add(
+    stored = await call.conversations.get(conversation_id).short_term.add(
         messages, role_weights=RoleWeights.of(roleWeights), by="add_short_term_memory"
     )
     return AddResult.of(stored, success=True)
@@ -140,7 +140,7 @@ class SearchResult(Result):
     recalls=True,
 )
 async def search_short_term_memories(
-    context: Context,
+    call: Call,
     recentMessages: CurrentMessages,
     conversation_id: ConversationId = None,
     roleWeights: RoleWeights | None = None,
@@ -148,7 +148,7 @@ async def search_short_term_memories(
     reinforce: Annotated[bool, "false: no trace"] = True,
     maxBytes: Annotated[int | None, between(200, 100_000, "bytes"), "Answer in lines for a prompt, this long"] = None,
 ) -> SearchResult:
-    conversation = context.conversations.get(conversation_id)
+    conversation = call.conversations.get(conversation_id)
     found = await conversation.short_term.search(
         recentMessages,
         role_weights=RoleWeights.of(roleWeights),
@@ -157,7 +157,7 @@ async def search_short_term_memories(
         asked=maxBytes is None,  # lines for a prompt are for those who did not ask
         by="search_short_term_memories",
     )
-    result = search_result(context, conversation.id, found, maxBytes)
+    result = search_result(call, conversation.id, found, maxBytes)
     if told := await archive_note(conversation, found.recall):
         result = result.model_copy(update={"note": f"{result.note} {told}"})
     return result
@@ -184,13 +184,13 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
     )
 
 
-def search_result(context: Context, conversation_id: str, found: Found, line_bytes: int | None = None) -> SearchResult:
+def search_result(call: Call, conversation_id: str, found: Found, line_bytes: int | None = None) -> SearchResult:
     """What a search in `conversation_id` found, with prompt lines if `line_bytes` is given."""
     recall = found.recall
-    notes = _notes(found, conversation_id, context.services.parameters.recall)
+    notes = _notes(found, conversation_id, call.memories.services.parameters.recall)
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
-    lines = None if line_bytes is None else context.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
+    lines = None if line_bytes is None else call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
 
     def items(tier: Iterable[Recalled]) -> list[Item]:
         return [Item.of(each, keptIn=None if each.kept_in == conversation_id else each.kept_in) for each in tier]
@@ -276,12 +276,12 @@ class DeleteResult(Result):
     idempotent=True,
 )
 async def delete_short_term_memories(
-    context: Context,
+    call: Call,
     pattern: Regex,
     conversation_id: ConversationId = None,
     dry_run: Annotated[bool, "Only count"] = False,
 ) -> DeleteResult:
-    manager = context.conversations.get(conversation_id).short_term
+    manager = call.conversations.get(conversation_id).short_term
     removed = await manager.delete(pattern, dry_run=dry_run, by="delete_short_term_memories")
     return DeleteResult.of(removed, dryRun=dry_run or None)
 
@@ -316,8 +316,8 @@ class StatsResult(Result):
     description="Number, scores and dates of the short-term memories of a conversation.",
     read_only=True,
 )
-async def get_memory_stats(context: Context, conversation_id: ConversationId = None) -> StatsResult:
-    return StatsResult.of(await context.conversations.get(conversation_id).short_term.statistics())
+async def get_memory_stats(call: Call, conversation_id: ConversationId = None) -> StatsResult:
+    return StatsResult.of(await call.conversations.get(conversation_id).short_term.statistics())
 
 
 def _notice(damaged: int) -> str:
@@ -341,8 +341,8 @@ class CleanupResult(Result):
     destructive=True,
     idempotent=True,
 )
-async def cleanup_memories(context: Context, conversation_id: ConversationId = None) -> CleanupResult:
-    manager = context.conversations.get(conversation_id).short_term
+async def cleanup_memories(call: Call, conversation_id: ConversationId = None) -> CleanupResult:
+    manager = call.conversations.get(conversation_id).short_term
     return CleanupResult.of(await manager.clean_up(by="cleanup_memories"))
 
 
@@ -358,5 +358,5 @@ class FrequentResult(Result):
     description="The conversation with the most short-term memories.",
     read_only=True,
 )
-async def get_frequent_conversation(context: Context) -> FrequentResult:
-    return FrequentResult(conversation_id=await context.conversations.most_frequent())
+async def get_frequent_conversation(call: Call) -> FrequentResult:
+    return FrequentResult(conversation_id=await call.conversations.most_frequent())

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, noted_block, recalled_block, recollect
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
@@ -39,19 +39,19 @@ class RecallResult(Result):
     reinforces=True,
 )
 async def recall_turn(
-    context: Context,
+    call: Call,
     messages: CurrentMessages,
     conversation_id: ConversationId = None,
     participants: Participants = None,
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
 ) -> RecallResult:
-    conversation = context.conversations.get(conversation_id)
+    conversation = call.conversations.get(conversation_id)
     recollection = await recollect(conversation, messages, participants=participants, by="recall_turn")
-    block = recalled_block(context, recollection, max_chars=maxChars)
+    block = recalled_block(call.memories, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     return RecallResult(
-        prompt="\n".join(filter(None, (block, await noted_block(context, messages)))),
-        shortTerm=short_term.search_result(context, conversation.id, recollection.found),
+        prompt="\n".join(filter(None, (block, await noted_block(call.memories, messages)))),
+        shortTerm=short_term.search_result(call, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
         note=" ".join(filter(None, notes)) or None,
     )
@@ -80,12 +80,12 @@ class RememberResult(Result):
     at_hand=True,
 )
 async def remember_turn(
-    context: Context,
+    call: Call,
     messages: Annotated[Messages, "What was said since the last call"],
     conversation_id: ConversationId = None,
     turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "The same turn is stored once"] = None,
 ) -> RememberResult:
-    conversation = context.conversations.get(conversation_id)
+    conversation = call.conversations.get(conversation_id)
     try:
         done = await conversation.short_term.add(messages, turn=turn_id, by="remember_turn")
     except (MemoryPaused, NothingToKeep) as error:

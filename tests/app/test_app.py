@@ -14,8 +14,9 @@ import pytest
 from settings_environment import as_environment
 
 from memory_server import Message, Settings, open_memory
-from memory_server.app import App, parameters, sandbox_of
+from memory_server.app import App, sandbox_of
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
+from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import NODE_RETENTION, USUAL, Parameters, RecallParameters
 from memory_server.conversations.recall.words import Wording
 from memory_server.kernel.errors import MemoryClosed, TriggersUnavailable
@@ -195,7 +196,7 @@ def test_compat_node_keeps_as_many_as_the_settings_say() -> None:
 
 
 def test_without_opencc_the_other_words_are_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_server.app.can_simplify", lambda: False)
+    monkeypatch.setattr("memory_server.config.recall.can_simplify", lambda: False)
     assert parameters(Settings()).wording.enrichment == Enrichment(
         normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
     )

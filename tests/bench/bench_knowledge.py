@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from knowledge.mixed_notes import NOW, mixed_notes
 
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.layers import LAYER, Layer
-from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.ports import Asked
 from memory_server.knowledge.refs import NAMESPACES, Refs
-from memory_server.knowledge.sessions import Sessions
+from memory_server.knowledge.sessions.ids import Caller
+from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.llm.wire import unit
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.pages import write_pages

@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from memory_server.app import parameters
 from memory_server.config import Settings
+from memory_server.config.recall import parameters
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection

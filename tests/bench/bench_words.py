@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.quality.evaluation import SAMPLE, load_dataset
 
 from memory_server import Message, Settings, open_memory
-from memory_server.app import enrichment
+from memory_server.config.recall import enrichment
 from nlp import enriched_keywords, extract_message_keywords
 
 GOAL_RATIO = 4.0

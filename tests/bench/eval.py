@@ -29,9 +29,9 @@ from bench.quality.evaluation import (
     with_other_talk,
 )
 
-from memory_server.app import parameters
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
+from memory_server.config.recall import parameters
 from memory_server.kernel.errors import InvalidInput
 from memory_server.tools.base.shapes import counted
 

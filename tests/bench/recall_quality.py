@@ -28,8 +28,8 @@ from bench.quality.silence import Silence, listen, silence_by, strangers_of
 from bench.quality.subsets import HALVES, by_evidence, half_of, of_users, sessions_of
 from bench.quality.year import DAYS, IDEAL, Life, Year, plan_year
 
-from memory_server.app import parameters
 from memory_server.cli.terminal import console, watched, write
+from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.kernel.errors import InvalidInput
 from memory_server.tools.base.shapes import counted

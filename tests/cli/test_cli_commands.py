@@ -459,6 +459,31 @@ def test_a_backup_takes_notes_with_it(run: Run, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.knowledge.sqlite3"))
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names are UTF-16")
+def test_odd_names_among_backups_stop_neither_doctor_nor_the_list_and_send_nothing_to_the_terminal(
+    run: Run, tmp_path: Path
+) -> None:
+    run("remember", "我喜欢吃披萨")
+    run("backup", "one")
+    folder = tmp_path / "data" / ".memory-server" / "backups"
+    whole = (folder / "one.backup.gz").read_bytes()
+    for name in (b"a\x1b[31m.backup.gz", b"\xff.backup.gz", b"a\nb.backup.gz", b".\x1b\xff.next", b" .backup.gz"):
+        (folder / os.fsdecode(name)).write_bytes(whole)
+    (folder / "folder.backup.gz").mkdir()
+    (folder / "loop.backup.gz").symlink_to("loop.backup.gz")
+    (folder / ".folder.next").mkdir()
+    for command in (("doctor",), ("doctor", "--json"), ("backup", "list")):
+        _, out, err = run(*command)
+        assert "folder" in out + err
+        assert all(name in (out + err).replace("\\\\", "\\") for name in ("a\\x1b[31m", "\\udcff", "a\\nb"))
+        assert not set(out + err) & {"\x1b", *map(chr, range(0xD800, 0xE000))}
+    status, out, _ = run("call", "list_backups")
+    assert (status, "a\\\\x1b[31m" in out) == (0, True)
+    folder.rename(tmp_path / "elsewhere")
+    folder.write_text("a plain file")
+    assert "There is none" in run("doctor")[1]
+
+
 def test_doctor_changes_nothing_where_a_file_is_broken(run: Run, tmp_path: Path) -> None:
     run("remember", "我喜欢吃披萨", "-c", "chat")
     broken = tmp_path / "data" / "chat" / "short-term-memory.json"

@@ -15,7 +15,7 @@ from sample_memories import NOW, memory
 from store_on_disk import commit, open_store, reopened
 
 from memory_server.conversations.changes import Added
-from memory_server.kernel.files import hash_in, hashed_name, subfolders
+from memory_server.kernel.folder_names import hash_in, hashed_name, subfolders
 from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.examination import examine
 

@@ -16,7 +16,7 @@ from hook_transcripts import event, transcript, user
 from memory_server import App, Message, Settings
 from memory_server.cli.parser import main
 from memory_server.kernel.errors import MemoryPaused
-from memory_server.storage.data_dir import PauseNote
+from memory_server.storage.small_files import PauseNote
 
 Run = Callable[..., tuple[int, str, str]]
 NOON, ONE, THREE = "2026-06-20T12:00:00Z", "2026-06-20T13:00:00Z", "2026-06-20T15:00:00Z"

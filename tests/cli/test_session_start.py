@@ -21,7 +21,7 @@ from memory_server.cli.parser import main
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import marked
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
-from memory_server.storage.data_dir import HOLDS_MS, Answered, Given
+from memory_server.storage.small_files import HOLDS_MS, Answered, Given
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T12:00:00Z"

@@ -127,18 +127,18 @@ async def test_recalled_data_never_becomes_a_memory_by_any_tool(tmp_path: Path) 
     async with open_memory(tmp_path, settings=Settings(conversation="chat")) as app:
         condition = "match_keys(context.messages, ['芒果']) > 0"
         trigger = {"name": "过敏", "prompt": "小明对芒果过敏", "trigger": condition}
-        await call(TOOLS["add_long_term_memory"], app.context, trigger)
-        told = await call(TOOLS["recall_turn"], app.context, {"messages": [{"role": "user", "content": "芒果"}]})
+        await call(TOOLS["add_long_term_memory"], app.call, trigger)
+        told = await call(TOOLS["recall_turn"], app.call, {"messages": [{"role": "user", "content": "芒果"}]})
         block = told.structured["prompt"]
         assert "小明对芒果过敏" in block
         assert told.text == block
         both = [{"role": "system", "content": block}, {"role": "user", "content": f"{block}\n你好"}]
         for tool in ("add_short_term_memory", "remember_turn"):
-            await call(TOOLS[tool], app.context, {"messages": both})
+            await call(TOOLS[tool], app.call, {"messages": both})
             with pytest.raises(ToolFailed, match="no text to remember"):
-                await call(TOOLS[tool], app.context, {"messages": both[:1]})
+                await call(TOOLS[tool], app.call, {"messages": both[:1]})
         assert [memory.text for memory in await app.conversation().short_term.memories()] == ["user: 你好"]
-        again = await call(TOOLS["search_long_term_memories"], app.context, {"messages": both})
+        again = await call(TOOLS["search_long_term_memories"], app.call, {"messages": both})
         assert again.structured["activated"] == [], "what was recalled was not said"
 
 
@@ -158,7 +158,7 @@ SEARCHES: list[tuple[str, dict[str, Any]]] = [
 async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
     tmp_path: Path, search: str, arguments: dict[str, Any]
 ) -> None:
-    async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.context, lambda: TOOLS)) as client:
+    async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call, lambda: TOOLS)) as client:
         chat = app.conversation()
         await chat.short_term.add([Message("user", HOSTILE, app.clock() - 80 * 3_600_000, HOSTILE)])
         kept = (await chat.short_term.memories())[0]
@@ -174,7 +174,7 @@ async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
         for door in ("add_short_term_memory", "remember_turn"):
             for number, recalled in enumerate(brought):
                 said = [{"role": "user", "content": f"{recalled}\n第 {number} 次"}]
-                await call(TOOLS[door], app.context, {"messages": said, "conversation_id": door})
+                await call(TOOLS[door], app.call, {"messages": said, "conversation_id": door})
             stored = await app.conversation(door).short_term.memories()
             # Of the same millisecond, in any order.
             assert {memory.text for memory in stored} == {f"user: 第 {number} 次" for number in range(len(brought))}

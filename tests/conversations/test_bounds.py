@@ -36,11 +36,11 @@ from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_N
 from memory_server.kernel.nesting import DEEPEST
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store import codec, examination, past, snapshots
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
+from memory_server.storage.small_files import FolderLedger
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
@@ -121,13 +121,13 @@ async def test_a_restore_leaves_out_what_is_more_and_says_so(
             writer = shelf.begin(name, NOW)
             writer.add(contents_of(made(size), *OTHERS))
             writer.finish()
-        answer = await call(TOOLS["restore_memories"], app.context, {"name": "more", "dry_run": True})
+        answer = await call(TOOLS["restore_memories"], app.call, {"name": "more", "dry_run": True})
         [row] = answer.structured["conversations"]
         assert row["added"] == len(OTHERS)
         [reason] = row["leftOut"]
         assert why in reason
         assert f"Left out: {reason}." in answer.text
-        answer = await call(TOOLS["restore_memories"], app.context, {"name": "most"})
+        answer = await call(TOOLS["restore_memories"], app.call, {"name": "most"})
         [row] = answer.structured["conversations"]
         assert (row["added"], row.get("leftOut")) == (1 + len(OTHERS), None)
 
@@ -233,10 +233,10 @@ async def test_a_tool_refuses_what_is_more_in_one_sentence_and_changes_nothing(
         version = (await app.store.read("default")).version
         monkeypatch.setattr(app.sandbox, "check", None)  # what is too long is not tried
         with pytest.raises(ToolFailed, match=f"^{why if why[0] == '`' else f'Nothing was stored, because {why}'}"):
-            await call(TOOLS[name], app.context, arguments)
+            await call(TOOLS[name], app.call, arguments)
         if name in CONTEXTS:
             with pytest.raises(ToolFailed, match="its context is too long"):
-                await call(TOOLS[name], app.context, CONTEXTS[name])
+                await call(TOOLS[name], app.call, CONTEXTS[name])
         assert (await app.store.read("default")).version == version
 
 
@@ -300,7 +300,7 @@ async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_
     told = [piece.reason for piece in past.pieces(private(tmp_path, ""))]
     assert len(told) == 2 - len(taken)
     async with App(Settings(data_dir=tmp_path)) as app:
-        assert (await app.context.backups.make()).left_out == ()
+        assert (await app.memories.backups.make()).left_out == ()
         assert await app.maintenance.run_if_due() == 0
 
 

@@ -25,7 +25,7 @@ from memory_server.kernel.errors import InvalidInput, InvalidPattern, StorageUnw
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call, Memories
 from memory_server.memories.turns import recalled_block, recollect
 from memory_server.storage.json_store.store import JsonFileStore
 
@@ -54,7 +54,7 @@ class House:
         parameters = options.pop("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
         around = Services(self.store, self.runner, parameters, self.clock, Random(5))
         self.conversations = Conversations(around, **options)
-        self.context = Context(self.conversations, around, *NO_HOME)
+        self.call = Call(Memories(self.conversations, around, *NO_HOME), self.conversations)
         self.chat = self.conversations.get("chat")
 
     async def commit(self, *changes: Change, chat: str = "chat") -> None:
@@ -399,21 +399,21 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
     recollection = await recollect(house.chat, [ASK])
     assert recollection.trouble == "Triggers cannot run now: no worker."
     assert len(recollection.found.recall.top) == 1
-    assert "我喜欢吃披萨" in recalled_block(house.context, recollection)
+    assert "我喜欢吃披萨" in recalled_block(house.call.memories, recollection)
 
 
 @pytest.mark.parametrize("brief", [False, True])
 async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief: bool) -> None:
     store, clock = MemoryStore(), Clock()
     around = Services(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
-    context = Context(Conversations(around), around, *NO_HOME)
-    chat = context.conversations.get("chat")
+    memories = Memories(Conversations(around), around, *NO_HOME)
+    chat = memories.conversations.get("chat")
     methods = "\n".join(f"    def method_{n}(self):\n        return {n}" for n in range(300))
     answer = f"```python\nclass Zebra:\n{methods}\n```\nThe important point: call freeze() before saving."
     await chat.short_term.add([Message("user", "Write the Zebra class"), Message("assistant", answer)])
     clock.now_ms += DAY
     asked = [Message("user", "What was the important point of the Zebra class?")]
-    block = recalled_block(context, await recollect(chat, asked))
+    block = recalled_block(memories, await recollect(chat, asked))
     assert "Write the Zebra class" in block
     assert "The important point: call freeze() before saving." in block
     assert "method_" not in block

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from memory_server.knowledge.notes import Notes
+from memory_server.knowledge.notes.notes import Notes
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 

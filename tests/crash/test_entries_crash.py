@@ -16,7 +16,7 @@ from crash import entry_writer
 from entries_held import page
 
 from memory_server.knowledge.entry import Filter
-from memory_server.knowledge.notes import NOTES
+from memory_server.knowledge.notes.notes import NOTES
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio

@@ -28,7 +28,7 @@ TRIGGER = "match_keys(context.messages, ['披萨']) > 0"
 
 @asynccontextmanager
 async def in_memory(folder: Path, mode: str) -> AsyncIterator[Client]:
-    async with open_memory(folder) as app, Client(build_server(lambda _: app.context), mode=mode) as client:
+    async with open_memory(folder) as app, Client(build_server(lambda _: app.call), mode=mode) as client:
         yield client
 
 

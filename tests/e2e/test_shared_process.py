@@ -22,7 +22,7 @@ from platformdirs import user_config_path
 from shared_process import ON_LINUX, descriptors, is_gone, only_process, threads, until, windows
 from stdio_process import Client, as_line, command, running, tool
 
-from memory_server import shim
+from memory_server.shared_process import entrance, invocation, protocol
 
 pytestmark = [
     pytest.mark.skipif(not ON_LINUX, reason="looks into /proc"),
@@ -43,22 +43,25 @@ def kill_and_wait(client: Client) -> None:
 
 def test_the_entrance_imports_only_what_it_needs() -> None:
     code = (
-        "import sys, os; before = set(sys.modules); from memory_server import shim; asked = shim.Asked(['hook'], {}); "
+        "import sys, os; before = set(sys.modules); from memory_server.shared_process import entrance; "
+        "asked = entrance.Asked(['hook'], {}); "
         "asked.key(); print(*sorted(set(sys.modules) - before))"
     )
     ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=_root())
-    assert set(ran.stdout.split()) <= {"memory_server", "memory_server.shim", "memory_server.version", "__future__"}
+    assert set(ran.stdout.split()) <= {"memory_server", "memory_server.version", "__future__"} | {
+        f"memory_server.shared_process{name}" for name in ("", ".entrance", ".invocation", ".protocol")
+    }
 
 
 def _root() -> Path:
-    return Path(shim.__file__).parents[1]
+    return Path(entrance.__file__).parents[2]
 
 
 def test_the_settings_file_is_looked_for_where_the_settings_look(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("/x/config", "", " "):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
         wanted = user_config_path("memory-server", appauthor=False) / "memory-server.toml"
-        assert shim.default_config_file(os.environ) == str(wanted)
+        assert invocation.default_config_file(os.environ) == str(wanted)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,7 @@ def test_the_settings_file_is_looked_for_where_the_settings_look(monkeypatch: py
     ],
 )
 def test_what_makes_another_process(first: list[str], second: list[str], equal: bool) -> None:
-    assert (shim.Asked(first, {}).key() == shim.Asked(second, {}).key()) is equal
+    assert (invocation.Asked(first, {}).key() == invocation.Asked(second, {}).key()) is equal
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_what_makes_another_process(first: list[str], second: list[str], equal: 
     ],
 )
 def test_which_variables_make_another_process(first: dict[str, str], second: dict[str, str], equal: bool) -> None:
-    assert (shim.Asked([], first).key() == shim.Asked([], second).key()) is equal
+    assert (invocation.Asked([], first).key() == invocation.Asked([], second).key()) is equal
 
 
 PROVIDER = '[[llm.providers]]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = {}\n'
@@ -103,11 +106,11 @@ def test_another_key_of_a_model_makes_another_process(tmp_path: Path, quoted: st
     file = tmp_path / "settings.toml"
     file.write_text(PROVIDER.format(quoted))
     first, second, none = (
-        shim.Asked(["--config", str(file)], {"OTHER_KEY": "c", **given}).key()
+        invocation.Asked(["--config", str(file)], {"OTHER_KEY": "c", **given}).key()
         for given in ({"MY_KEY": "a"}, {"MY_KEY": "b"}, {})
     )
     assert len({first, second, none}) == 3
-    assert first == shim.Asked(["--config", str(file)], {"OTHER_KEY": "d", "MY_KEY": "a"}).key()
+    assert first == invocation.Asked(["--config", str(file)], {"OTHER_KEY": "d", "MY_KEY": "a"}).key()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,7 @@ def test_another_key_of_a_model_makes_another_process(tmp_path: Path, quoted: st
     ],
 )
 def test_a_key_that_the_environment_names_makes_another_process(named: dict[str, str]) -> None:
-    keys = {shim.Asked([], named | {"MY_KEY": value}).key() for value in ("a", "b")}
+    keys = {invocation.Asked([], named | {"MY_KEY": value}).key() for value in ("a", "b")}
     assert len(keys) == 2
 
 
@@ -128,20 +131,20 @@ def test_changed_code_makes_another_process(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     place = tmp_path / "memory_server" / "tools" / "turn.py"
     place.touch()
-    stamps = [shim._code_stamp(str(tmp_path))]
+    stamps = [invocation._code_stamp(str(tmp_path))]
     (tmp_path / "nlp" / "__pycache__" / "turn.pyc").touch()
     (tmp_path / "memory_server" / ".#turn.py").symlink_to("nobody@nowhere:1")
-    assert shim._code_stamp(str(tmp_path)) == stamps[0]
+    assert invocation._code_stamp(str(tmp_path)) == stamps[0]
     os.utime(place, (1, 1))
-    stamps.append(shim._code_stamp(str(tmp_path)))
+    stamps.append(invocation._code_stamp(str(tmp_path)))
     place.unlink()
-    stamps.append(shim._code_stamp(str(tmp_path)))
+    stamps.append(invocation._code_stamp(str(tmp_path)))
     assert len(set(stamps)) == 3
 
 
 def test_all_code_counts_for_another_process() -> None:
     declared = tomllib.loads((_root() / "pyproject.toml").read_text())
-    assert list(shim._PACKAGES) == declared["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert list(invocation._PACKAGES) == declared["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 
 @pytest.mark.parametrize(
@@ -149,8 +152,8 @@ def test_all_code_counts_for_another_process() -> None:
     [["list"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
 )
 def test_what_is_not_shared(arguments: list[str]) -> None:
-    with pytest.raises(shim.Doubt):
-        shim.Asked(arguments, {})
+    with pytest.raises(protocol.Doubt):
+        invocation.Asked(arguments, {})
 
 
 def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
@@ -158,7 +161,7 @@ def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
     keys = []
     for text in ("", "seed = 1\n"):
         file.write_text(text)
-        keys.append(shim.Asked(["--config", str(file)], {}).key())
+        keys.append(invocation.Asked(["--config", str(file)], {}).key())
     assert keys[0] != keys[1]
 
 
@@ -348,7 +351,7 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> No
             with running(command(tmp_path)) as alone:
                 alone.connect()
                 # It also stops one that has just started; one that is starting has START_SECONDS.
-                assert time.monotonic() - began < (shim.CONNECT_SECONDS + shim.START_SECONDS) / 2
+                assert time.monotonic() - began < (protocol.CONNECT_SECONDS + protocol.START_SECONDS) / 2
                 alone.call("remember_turn", messages=[{"role": "user", "content": "我住在上海"}])
                 os.kill(pid, signal.SIGCONT)
                 time.sleep(0.3)
@@ -364,9 +367,9 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> No
 @contextmanager
 def odd_process(data_dir: Path, change: str) -> Iterator[subprocess.Popen[bytes]]:
     """A shared process whose code was changed by `change`, which sees its module as `it`."""
-    asked = shim.Asked(["--data-dir", str(data_dir)], os.environ)
-    path = shim.socket_at(shim.folder(os.environ), asked.key())
-    code = f"from memory_server.cli import shared_process as it; import asyncio, time\n{change}\nit.main()"
+    asked = invocation.Asked(["--data-dir", str(data_dir)], os.environ)
+    path = protocol.socket_at(protocol.folder(os.environ), asked.key())
+    code = f"from memory_server.cli import windows as it; import asyncio, time\n{change}\nit.main()"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
@@ -414,7 +417,7 @@ def test_a_turn_that_ended_is_stored_by_one_process_only(tmp_path: Path) -> None
     data, told = tmp_path / "data", str(tmp_path / "told")
     (tmp_path / "talk.jsonl").write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "米娅"}}))
     given = json.dumps(event("Stop", transcript_path=str(tmp_path / "talk.jsonl"))).encode()
-    with odd_process(data, SLOW_HOOK.format(3 * shim.RECALL_SECONDS, told, told)):
+    with odd_process(data, SLOW_HOOK.format(3 * entrance.RECALL_SECONDS, told, told)):
         asked = [*command(data), "hook", "--seconds", "30"]
         done = subprocess.run(asked, input=given, capture_output=True, timeout=60)
         assert (done.stdout, done.stderr) == (b"", b"")
@@ -460,16 +463,16 @@ def test_what_stands_in_the_way_of_a_socket(tmp_path: Path, shared: Path) -> Non
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "memory-server").touch()
     for folder in (shared.parent, tmp_path / "linked", tmp_path / "file", Path("/proc/nowhere")):
-        with pytest.raises(shim.Doubt):
-            shim.folder({"XDG_RUNTIME_DIR": str(folder)})
-    with pytest.raises(shim.Doubt):
-        shim.socket_at("/" + "x" * 100, "key")
+        with pytest.raises(protocol.Doubt):
+            protocol.folder({"XDG_RUNTIME_DIR": str(folder)})
+    with pytest.raises(protocol.Doubt):
+        protocol.socket_at("/" + "x" * 100, "key")
 
 
 def test_a_log_that_cannot_be_written_does_not_matter(tmp_path: Path, shared: Path) -> None:
     shared.mkdir(mode=0o700)
-    key = shim.Asked(["--data-dir", str(tmp_path)], os.environ).key()
-    Path(shim.socket_at(str(shared), key)).with_suffix(".log").mkdir()
+    key = invocation.Asked(["--data-dir", str(tmp_path)], os.environ).key()
+    Path(protocol.socket_at(str(shared), key)).with_suffix(".log").mkdir()
     with windows(tmp_path, 1) as (alone,):
         assert alone.ask(1, "ping")["result"] == {}
         with pytest.raises(ValueError, match="not enough"):
@@ -531,7 +534,7 @@ def test_sockets_as_standard_input_and_output(tmp_path: Path) -> None:
 def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -> None:
     with windows(tmp_path, 1) as (client,):
         path = str(next(shared.glob("*.sock")))
-        key = shim.Asked(["--data-dir", str(tmp_path)], os.environ).key()
+        key = invocation.Asked(["--data-dir", str(tmp_path)], os.environ).key()
         for said in (
             b"GET / HTTP/1.1\r\n\r\n",
             b"99999999999 0\n",
@@ -540,11 +543,11 @@ def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -
             b"\n",
             b"",
             "\0".join(["memory-server 2", key, "serve", "/", ""]).encode(),
-            "\0".join([shim.PROTOCOL, "other", "serve", "/", ""]).encode(),
-            "\0".join([shim.PROTOCOL, key, "serve", "/", ""]).encode(),  # without descriptors
-            "\0".join([shim.PROTOCOL, key, "shell", "/", ""]).encode(),
+            "\0".join([protocol.PROTOCOL, "other", "serve", "/", ""]).encode(),
+            "\0".join([protocol.PROTOCOL, key, "serve", "/", ""]).encode(),  # without descriptors
+            "\0".join([protocol.PROTOCOL, key, "shell", "/", ""]).encode(),
         ):
-            with shim.connected(path, 10) as connection:
+            with protocol.connected(path, 10) as connection:
                 connection.sendall(b"%d 0\n" % len(said) + said if said.startswith(b"memory") else said)
                 connection.shutdown(socket.SHUT_WR)
                 assert not connection.recv(100).startswith(b"+")
@@ -602,11 +605,11 @@ def test_a_hook_reads_the_files_of_its_own_folder_and_any_patience(
 
 
 def test_a_lock_that_is_held_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shim, "CONNECT_SECONDS", 0.05)
+    monkeypatch.setattr(entrance, "CONNECT_SECONDS", 0.05)
     with open(tmp_path / "x.lock", "wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(shim.Doubt):
-            shim._started(str(tmp_path / "x.sock"), shim.Asked([], {}))
+        with pytest.raises(protocol.Doubt):
+            entrance._started(str(tmp_path / "x.sock"), invocation.Asked([], {}))
 
 
 def test_a_runtime_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
@@ -617,6 +620,6 @@ def test_a_runtime_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None
     else:
         os.chown(theirs, 1, 1)
     for named in (str(theirs), "relative", ""):
-        place = shim.folder({"XDG_RUNTIME_DIR": named, "TMPDIR": str(tmp_path)})
+        place = protocol.folder({"XDG_RUNTIME_DIR": named, "TMPDIR": str(tmp_path)})
         assert place == f"{tmp_path}/memory-server-{os.getuid()}"
     assert not list(theirs.glob("memory-server*"))

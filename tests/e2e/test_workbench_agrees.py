@@ -42,7 +42,7 @@ def replay() -> Replay:
 async def activated(folder: Path, now: datetime, messages: Sequence[Message]) -> set[str]:
     """What a server finds at that time."""
     async with open_memory(folder, settings=Settings(timezone=ZONE, now=now)) as app:
-        answer = await call(TOOLS["search_long_term_memories"], app.context, {"messages": list(messages)})
+        answer = await call(TOOLS["search_long_term_memories"], app.call, {"messages": list(messages)})
     return {one["name"] for one in answer.structured["activated"]}
 
 
@@ -50,7 +50,7 @@ async def stored(folder: Path, pack: Mapping[str, str]) -> None:
     async with open_memory(folder, settings=Settings(timezone=ZONE)) as app:
         for name, trigger in pack.items():
             added = {"name": name, "prompt": "p", "trigger": trigger}
-            await call(TOOLS["add_long_term_memory"], app.context, added)
+            await call(TOOLS["add_long_term_memory"], app.call, added)
 
 
 def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:

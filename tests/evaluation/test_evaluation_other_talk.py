@@ -11,8 +11,8 @@ from bench.quality.metrics import Outcome, Scope, ask_all
 from bench.quality.rankers import makers
 from sample_memories import DAY, NOW
 
-from memory_server.app import parameters
 from memory_server.config import Settings
+from memory_server.config.recall import parameters
 
 
 @pytest.fixture(scope="module")

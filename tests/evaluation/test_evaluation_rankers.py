@@ -13,8 +13,8 @@ from bench.quality.subsets import sessions_of
 from sample_memories import DAY, MINUTE, NOW
 
 from memory_server import Message, open_memory
-from memory_server.app import parameters
 from memory_server.config import Settings
+from memory_server.config.recall import parameters
 from memory_server.kernel.times import iso
 
 PARAMETERS = parameters(Settings(timezone="UTC"))

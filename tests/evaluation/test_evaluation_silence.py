@@ -10,8 +10,8 @@ from bench.quality.rankers import makers
 from bench.quality.silence import Heard, Silence, listen, silence_by, strangers_of
 from sample_memories import DAY, NOW
 
-from memory_server.app import parameters
 from memory_server.config import Settings
+from memory_server.config.recall import parameters
 
 SENTENCES = ["今天天气真好", "晚安", "Good night.", "How are you?"]
 

@@ -9,8 +9,8 @@ from bench.quality.evaluation import Question, Turn, units_of
 from bench.quality.metrics import ask_all, scores_by
 from bench.quality.rankers import makers
 
-from memory_server.app import parameters
 from memory_server.config import Settings
+from memory_server.config.recall import parameters
 from memory_server.kernel.times import DAY_MS, milliseconds, moment_of
 from nlp.normal_forms import can_simplify
 

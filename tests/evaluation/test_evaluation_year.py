@@ -8,8 +8,8 @@ import pytest
 from bench.quality.evaluation import SAMPLE, Dataset, Question, Turn, Unit, load_dataset
 from bench.quality.year import EXCHANGES_A_DAY, IDEAL, Life, Plan, Year, plan_year
 
-from memory_server.app import parameters
 from memory_server.config import Settings
+from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
 

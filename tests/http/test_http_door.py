@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import socket
@@ -175,6 +176,11 @@ BODIES: list[tuple[bytes, str, int, str]] = [
     (orjson.dumps({"conversation_id": '\\"' * 40_000}), "application/json", 400, "messages"),
     (b'{"conversationId": "x"}', "application/json; charset=utf-8", 400, "did you mean"),
     (b'{"messages": []}', "application/json", 400, "messages"),
+    (b'{"conversation_id": "a", "messages": [], "conversation_id": "b"}', "application/json", 400, "`conversation_id`"),
+    (b'{"messages": [{"role": "user", "role": "system"}]}', "application/json", 400, "has `role` twice"),
+    (b'{"\\u0061\\u001b": 1, "a\\u001b": 2}', "application/json", 400, "has `a\\x1b` twice"),
+    (b'{"n": ' + b"9" * 300 + b', "m": [{"k": 1}, {"k": 2}]}', "application/json", 400, "has no argument"),
+    (b'{"messages": ' + b"[" * 1_000 + b"]" * 1_000 + b"}", "application/json", 400, ""),
     (b" " * (5 * 1024 * 1024), "application/json", 413, "4,194,304"),
 ]
 
@@ -186,6 +192,17 @@ def test_bodies_that_cannot_be_used_get_a_sentence(
     response = asker.http.post("/v1/add_short_term_memory", content=body, headers={"content-type": form})
     assert response.status_code == status
     assert words in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/get_memory_stats", "/mcp"])
+@pytest.mark.parametrize("encoding", ["gzip", "br", "x" * 1_000])
+def test_a_packed_body_is_refused_with_what_to_do(asker: Asker, path: str, encoding: str) -> None:
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    response = asker.http.post(path, content=gzip.compress(b"{}"), headers=headers)
+    assert response.status_code == 415
+    assert response.json()["error"]["message"] == "Send the body as it is, without `Content-Encoding`."
+    plain = asker.http.post("/v1/get_memory_stats", content=b"{}", headers=headers | {"content-encoding": "identity"})
+    assert plain.status_code == 200
 
 
 def test_a_large_body_without_a_length_is_refused(asker: Asker) -> None:

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from memory_server import shim
+from memory_server.shared_process.invocation import Asked
+from memory_server.shared_process.protocol import Doubt
 
 
 def test_serving_over_standard_input_imports_nothing_of_http() -> None:
@@ -35,5 +36,5 @@ def test_serving_over_standard_input_imports_nothing_of_http() -> None:
     ],
 )
 def test_a_shared_process_serves_neither_http_nor_tenants(arguments: list[str]) -> None:
-    with pytest.raises(shim.Doubt):
-        shim.Asked(arguments, {})
+    with pytest.raises(Doubt):
+        Asked(arguments, {})

@@ -185,8 +185,18 @@ def test_a_hundred_calls_at_once_are_answered_by_default(tmp_path: Path) -> None
             assert set(pool.map(add, range(100))) == {200}
 
 
-def test_callers_do_not_learn_where_the_memories_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layers", [False, True], ids=["no layers", "layers"])
+def test_callers_do_not_learn_where_the_memories_are(
+    tmp_path: Path, layers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where this user has layers, in the home folder and in a project, with files that cannot be read."""
     folder = tmp_path / "data"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for place in (tmp_path / "home", tmp_path) if layers else (tmp_path / "home",):
+        memory = place / ".multi-agent-mcp" / "memory"
+        memory.mkdir(parents=True)
+        for name, key in (("fine", "fine"), ("broken", "[")) if layers else ():
+            (memory / f"{name}.md").write_text(f"---\nkey: {key}\n---\ntext\n")
     tenant, owner = give(folder, "a", "--tenant", "a"), give(folder, "b")
     with serving(folder, "--toolsets=all,layers") as server:
         for token in (tenant, owner):

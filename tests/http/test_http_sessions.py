@@ -52,8 +52,8 @@ FIELDS = ("user_id", "agent_id", "run_id")
 
 @pytest.mark.parametrize("transport", ["2025-11-25", "2026-07-28", "REST"])
 def test_each_id_comes_from_the_first_source_of_its_transport(tmp_path: Path, transport: str) -> None:
-    """The column of the table in docs/how-to/memory-for-several-users.md; `test_callers.py` has all mixes of sources,
-    and `test_sessions.py` what holds over standard input."""
+    """The column of the table in docs/how-to/memory-for-several-users.md; `test_session_ids.py` has all mixes of
+    sources, and `test_sessions.py` what holds over standard input."""
     settings = {f"sessions__{field}": f"setting-{field}" for field in FIELDS}
     with serving(tmp_path / "data", "--toolsets", "sessions", http__token=TOKEN, **settings) as server:
         asker = Asker(server.url)

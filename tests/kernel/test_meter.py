@@ -62,11 +62,11 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
         }
         for name, trigger in triggers.items():
             kept = {"name": name, "prompt": "p", "trigger": trigger}
-            await call(TOOLS["add_long_term_memory"], app.context, kept)
-        await call(TOOLS["search_long_term_memories"], app.context, {"messages": HELLO})
+            await call(TOOLS["add_long_term_memory"], app.call, kept)
+        await call(TOOLS["search_long_term_memories"], app.call, {"messages": HELLO})
         with pytest.raises(ToolFailed):
-            await call(TOOLS["add_short_term_memory"], app.context, {"message": HELLO})
-        told = await call(TOOLS["get_metrics"], app.context, {})
+            await call(TOOLS["add_short_term_memory"], app.call, {"message": HELLO})
+        told = await call(TOOLS["get_metrics"], app.call, {})
         tools = {row["name"]: (row["calls"], row["errors"]) for row in told.structured["tools"]}
         assert tools == {
             "add_long_term_memory": (3, 0),
@@ -92,11 +92,11 @@ async def test_a_dead_worker_is_one_more_that_was_started(tmp_path: Path) -> Non
         assert app.meter.figures()["workers"]["replaced"] == 0
         loops = "match_keys(context.messages, ['披萨']) > 0 && (() => { const a = []; for (;;) a.push(a.concat(a)) })()"
         kept = {"name": "a", "prompt": "p", "trigger": loops}
-        await call(TOOLS["add_long_term_memory"], app.context, kept)
+        await call(TOOLS["add_long_term_memory"], app.call, kept)
         for pid in app.sandbox.pids:
             os.kill(pid, signal.SIGKILL)
         async with asyncio.timeout(30):
-            await call(TOOLS["search_long_term_memories"], app.context, {"messages": HELLO})
+            await call(TOOLS["search_long_term_memories"], app.call, {"messages": HELLO})
         assert app.meter.figures()["workers"]["started"] > before
         assert app.meter.figures()["workers"]["replaced"] >= 1
 
@@ -104,11 +104,11 @@ async def test_a_dead_worker_is_one_more_that_was_started(tmp_path: Path) -> Non
 @pytest.mark.anyio
 async def test_health_is_what_doctor_says_of_folder_and_sandbox(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        told = await call(TOOLS["health_check"], app.context, {})
+        told = await call(TOOLS["health_check"], app.call, {})
         assert told.structured["healthy"] is True
         assert {"disk", "clock", "triggers"} <= {check["about"] for check in told.structured["checks"]}
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
     async with open_memory(tmp_path / "file") as app:
-        told = await call(TOOLS["health_check"], app.context, {})
+        told = await call(TOOLS["health_check"], app.call, {})
         assert told.structured["healthy"] is False
         assert told.text.startswith("Not healthy.\n")

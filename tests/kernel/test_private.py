@@ -84,14 +84,14 @@ async def test_no_file_holds_what_is_private_whichever_tool_was_called(tmp_path:
     async with open_memory(tmp_path) as memory:
         chat = memory.conversation()
         for tool in ("add_short_term_memory", "remember_turn"):
-            await call(TOOLS[tool], memory.context, {"messages": HALF})
+            await call(TOOLS[tool], memory.call, {"messages": HALF})
         await chat.long_term.add("猫", "小明的猫叫芝麻", "true", recent=[Message("user", HALF[0]["content"])])
         await chat.long_term.update("猫", prompt="芝麻", recent=[Message("user", WHOLE[0]["content"])])
         with pytest.raises(NothingToKeep):
             await chat.short_term.add([Message("user", WHOLE[0]["content"])])
         with pytest.raises(ToolFailed, match="All of the text is marked as private, so nothing"):
-            await call(TOOLS["add_short_term_memory"], memory.context, {"messages": WHOLE})
-        done = await call(TOOLS["remember_turn"], memory.context, {"messages": WHOLE})
+            await call(TOOLS["add_short_term_memory"], memory.call, {"messages": WHOLE})
+        done = await call(TOOLS["remember_turn"], memory.call, {"messages": WHOLE})
         assert done.structured == {"success": True, "stored": False, "note": done.text}
         assert done.text == "All of the text is marked as private, so nothing was stored."
         assert {kept.text for kept in await chat.short_term.memories()} == {"user: 我的猫叫芝麻。\nassistant: 好可爱"}

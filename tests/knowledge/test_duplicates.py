@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.knowledge.duplicates import ALIKE, dice, difference, merged, merges, pairs_among
 from memory_server.knowledge.entry import Entry
+from memory_server.knowledge.notes.duplicates import ALIKE, dice, difference, merged, merges, pairs_among
 
 SAME = [
     ("The API returns errors as problem+json.", "The API returns errors as `problem+json`"),

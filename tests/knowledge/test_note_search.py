@@ -9,7 +9,7 @@ import pytest
 from knowledge.mixed_notes import NOW, mixed_notes
 
 from memory_server.knowledge.entry import Change, Operation
-from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio

@@ -14,8 +14,8 @@ from knowledge_past import cleaned, restored
 
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.knowledge.entry import Filter, change_id
-from memory_server.knowledge.note_pages import MARK, fenced
-from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.notes.notes import NOTES, Notes
+from memory_server.knowledge.notes.pages import MARK, fenced
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries.pages import write_pages
@@ -323,6 +323,27 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
 
 
+async def test_what_is_taken_back_during_a_reindex_is_not_removed_for_good(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy that a reindex sets aside does not have it."""
+    notes, undo, set_aside = knowledge.notes, knowledge.lifecycle.undo, knowledge.store.set_aside
+    first = (await notes.remember("tech", "first", "an old text")).entry
+    await notes.delete(first.ref)
+
+    async def meanwhile() -> Path | None:
+        copy = await set_aside()
+        await undo((await notes.remember("tech", "second", "an acknowledged text")).change_id or "")
+        await notes.restore(first.ref)
+        await notes.delete((await notes.edit(first.ref, append="and more")).entry.ref)
+        return copy
+
+    monkeypatch.setattr(knowledge.store, "set_aside", meanwhile)
+    assert (await notes.reindex()).removed == 0
+    there = (await page(knowledge.store, NOTES, Filter(archived=True)))[0]
+    assert sorted(each.title for each in there) == ["first", "second"]
+
+
 async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_change(knowledge: Knowledge) -> None:
     notes = knowledge.notes
     for topic in ("pool", "pool!"):
@@ -425,7 +446,7 @@ def test_a_page_that_is_somebodys_own_is_not_replaced(tmp_path: Path) -> None:
 async def test_pages_are_kept_current_after_a_change_and_at_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.knowledge.notes._PAGES_SECONDS", 0.02)
+    monkeypatch.setattr("memory_server.knowledge.notes.notes._PAGES_SECONDS", 0.02)
     folder = tmp_path / "pages"
     knowledge = family(tmp_path, publish=lambda pages: write_pages(folder, pages))
     await knowledge.notes.remember("tech", "one", "first")
@@ -483,3 +504,50 @@ async def test_a_restore_that_overwrites_can_be_undone(knowledge: Knowledge, tmp
     ((_, done),) = await knowledge.store.operations(limit=1)
     with pytest.raises(InvalidInput, match="too long ago"):
         await knowledge.lifecycle.undo(change_id(done.seq))
+
+
+async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(knowledge: Knowledge, tmp_path: Path) -> None:
+    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
+    there = {each: (await notes.remember("tech", each, f"old {each}")).entry for each in ("a", "b", "c", "d")}
+    await knowledge.store.copy_to(copy)
+    await notes.remember("tech", "b", "of before")
+    await notes.remember("tech", "before", "of before")
+    await restored(knowledge, copy, overwrite=True)
+    ((_, done),) = await knowledge.store.operations(limit=1)
+    knowledge.clock.now += 1_000  # type: ignore[attr-defined]
+    await notes.remember("tech", "a", "edited after")
+    await notes.remember("tech", "after", "of after")
+    await notes.remember("tech", "before", "of after too")
+    await notes.delete(there["b"].ref)
+    await notes.delete(there["c"].ref)
+    await notes.reindex()  # what was deleted is gone for good there
+    await notes.delete(there["d"].ref)
+    back = await knowledge.lifecycle.undo(change_id(done.seq))
+
+    async def texts() -> dict[str, str]:
+        return {each.entry.title: each.entry.body for each in (await notes.recall()).hits}
+
+    after = {"a": "edited after", "after": "of after", "before": "of after too"}
+    assert await texts() == after
+    assert (await notes.recall("edited")).total == 1
+    knowledge.clock.now += 1_000  # type: ignore[attr-defined]
+    await notes.delete((await notes.recall("edited")).hits[0].entry.ref)
+    await knowledge.lifecycle.undo(back.id)
+    assert await texts() == {each: after[each] for each in ("after", "before")}
+
+
+async def test_what_another_store_held_comes_back_beside_what_came_after(knowledge: Knowledge, tmp_path: Path) -> None:
+    """Its numbers are those of other entries here."""
+    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
+    mine = [(await notes.remember("tech", each, f"my {each}")).entry for each in ("a", "b")]
+    other = family(tmp_path / "other")
+    theirs = (await other.notes.remember("tech", "theirs", "their text")).entry
+    await other.store.copy_to(copy)
+    await other.aclose()
+    await restored(knowledge, copy, overwrite=True)
+    ((_, done),) = await knowledge.store.operations(limit=1)
+    assert theirs.id == mine[0].id
+    await notes.delete(theirs.ref)
+    await notes.reindex()
+    await knowledge.lifecycle.undo(change_id(done.seq))
+    assert sorted(await topics(notes)) == ["a", "b"]

@@ -259,7 +259,7 @@ async def test_what_is_private_or_recalled_is_not_stored(refs: Refs) -> None:
 
 
 async def called(app: App, name: str, **given: Any) -> dict[str, Any]:
-    return (await call(TOOLS[name], app.context, given, max_bytes=app.settings.results.max_bytes)).structured
+    return (await call(TOOLS[name], app.call, given, max_bytes=app.settings.results.max_bytes)).structured
 
 
 @pytest.mark.parametrize("max_bytes", [2_000, 40_000])

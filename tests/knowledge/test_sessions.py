@@ -21,10 +21,10 @@ from users_apart import WORDS, World
 from memory_server.app import App, Shared
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from memory_server.knowledge.callers import FIELDS, Wire, named
 from memory_server.knowledge.service import Knowledge
-from memory_server.knowledge.sessions import SessionOptions, Sessions
-from memory_server.memories.context import Context
+from memory_server.knowledge.sessions.ids import FIELDS, Wire, named
+from memory_server.knowledge.sessions.sessions import SessionOptions, Sessions
+from memory_server.memories.memories import Call
 from memory_server.serving.server import build_server
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS, TOOLSETS
@@ -40,13 +40,13 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
         yield made
 
 
-async def said(context: Context, tool: str, **arguments: Any) -> dict[str, Any]:
-    return (await call(TOOLS[tool], context, arguments)).structured
+async def said(given: Call, tool: str, **arguments: Any) -> dict[str, Any]:
+    return (await call(TOOLS[tool], given, arguments)).structured
 
 
-async def refused(context: Context, tool: str, **arguments: Any) -> str:
+async def refused(given: Call, tool: str, **arguments: Any) -> str:
     with pytest.raises(ToolFailed) as failure:
-        await call(TOOLS[tool], context, arguments)
+        await call(TOOLS[tool], given, arguments)
     return str(failure.value)
 
 
@@ -55,7 +55,7 @@ def contents(result: dict[str, Any]) -> list[str]:
 
 
 async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
-    context = app.context
+    context = app.call
     added = await said(context, "memory_add", messages="对花生过敏", user_id="alice", metadata={"topic": "food"})
     (memory,) = added["memories"]
     assert (memory["id"], memory["event"], memory["origin"]) == (1, "ADD", "stated")
@@ -103,7 +103,7 @@ async def test_messages_are_stored_one_by_one(app: App) -> None:
         {"role": "assistant", "content": "Noted", "timestamp": 1_700_000_000_000},
         {"role": "user", "content": "<private>all of it</private>"},
     ]
-    added = await said(app.context, "memory_add", messages=messages, mode="direct", metadata={"topic": "home"})
+    added = await said(app.call, "memory_add", messages=messages, mode="direct", metadata={"topic": "home"})
     assert contents(added) == ["I live in Bonn", "Noted"]
     assert [each["metadata"] for each in added["memories"]] == [
         {"role": "user", "name": "Ann", "topic": "home"},
@@ -111,17 +111,17 @@ async def test_messages_are_stored_one_by_one(app: App) -> None:
     ]
     assert "reason" not in added
     for nothing in (messages[:1], messages[3:]):
-        assert "No text to keep" in await refused(app.context, "memory_add", messages=nothing)
+        assert "No text to keep" in await refused(app.call, "memory_add", messages=nothing)
 
 
 async def test_pages_go_on_until_the_end_and_fit_into_a_result(tmp_path: Path) -> None:
     settings = Settings.model_validate({"data_dir": tmp_path, "results": {"max_bytes": 4000}})
     async with App(settings) as app:
         for number in range(40):
-            await said(app.context, "memory_add", messages=f"{number} " + "长" * 100)
+            await said(app.call, "memory_add", messages=f"{number} " + "长" * 100)
         seen: list[int] = []
         while True:
-            page = await said(app.context, "memory_get_all", offset=len(seen), limit=30)
+            page = await said(app.call, "memory_get_all", offset=len(seen), limit=30)
             assert page["total"] == 40
             assert "truncated" not in page
             seen += [each["id"] for each in page["memories"]]
@@ -132,25 +132,25 @@ async def test_pages_go_on_until_the_end_and_fit_into_a_result(tmp_path: Path) -
 
 async def test_delete_all_must_be_confirmed_and_is_one_change(app: App) -> None:
     for agent in ("a", "b"):
-        await said(app.context, "memory_add", messages=f"of {agent}", agent_id=agent)
+        await said(app.call, "memory_add", messages=f"of {agent}", agent_id=agent)
     assert "This would delete 2 memories; to delete them, give confirm: true." in await refused(
-        app.context, "memory_delete_all", confirm=False
+        app.call, "memory_delete_all", confirm=False
     )
-    assert "`confirm` is missing" in await refused(app.context, "memory_delete_all")
-    gone = await said(app.context, "memory_delete_all", confirm=True, agent_id="a")
+    assert "`confirm` is missing" in await refused(app.call, "memory_delete_all")
+    gone = await said(app.call, "memory_delete_all", confirm=True, agent_id="a")
     assert gone["deletedCount"] == 1
-    assert contents(await said(app.context, "memory_get_all")) == ["of b"]
+    assert contents(await said(app.call, "memory_get_all")) == ["of b"]
     await app.knowledge.lifecycle.undo(gone["changeId"])
-    assert (await said(app.context, "memory_delete_all", confirm=True))["deletedCount"] == 2
-    assert (await said(app.context, "memory_delete_all", confirm=True))["deletedCount"] == 0
-    counts = await said(app.context, "memory_get_stats")
+    assert (await said(app.call, "memory_delete_all", confirm=True))["deletedCount"] == 2
+    assert (await said(app.call, "memory_delete_all", confirm=True))["deletedCount"] == 0
+    counts = await said(app.call, "memory_get_stats")
     assert (counts["count"], counts["archived"], counts["storage_bytes"]) == (0, 2, 0)
     assert counts["operations"]["delete_all"]["count"] == 4
     assert counts["operations"]["delete_all"]["errors"] == 1
 
 
 async def test_agents_and_runs_narrow_what_is_read_and_changed(app: App) -> None:
-    context = app.context
+    context = app.call
     for agent, run in (("a", "1"), ("a", "2"), ("b", "1"), (None, None)):
         await said(context, "memory_add", messages=f"tea of {agent} {run}", agent_id=agent, run_id=run)
     assert len(contents(await said(context, "memory_search", query="tea", agent_id="a"))) == 2
@@ -168,15 +168,15 @@ async def test_agents_and_runs_narrow_what_is_read_and_changed(app: App) -> None
 
 
 async def test_a_session_tells_what_is_set_and_where_from(app: App) -> None:
-    tell = await said(app.context, "memory_init_session")
+    tell = await said(app.call, "memory_init_session")
     assert tell["session"] == {"user_id": "default_user", "sources": {"user_id": "setting"}}
-    begun = await said(app.context, "memory_init_session", user_id="alice", run_id="r", metadata={"channel": "phone"})
+    begun = await said(app.call, "memory_init_session", user_id="alice", run_id="r", metadata={"channel": "phone"})
     assert begun["session"]["metadata"] == {"channel": "phone"}
-    begun = await said(app.context, "memory_init_session", agent_id="coder")
+    begun = await said(app.call, "memory_init_session", agent_id="coder")
     assert begun["session"]["sources"] == {"user_id": "session", "agent_id": "session", "run_id": "session"}
-    mixed = await said(app.context, "memory_add", messages="x", user_id="bob")
+    mixed = await said(app.call, "memory_add", messages="x", user_id="bob")
     assert mixed["session"] == {"user_id": "bob", "sources": {"user_id": "argument"}}, "not alice's agent"
-    again = await said(app.context, "memory_init_session", user_id="bob")
+    again = await said(app.call, "memory_init_session", user_id="bob")
     assert again["session"] == {"user_id": "bob", "sources": {"user_id": "session"}}
 
 
@@ -185,9 +185,9 @@ async def test_what_was_begun_holds_for_its_own_connection(tmp_path: Path, clock
     async with App(Settings.model_validate({"data_dir": tmp_path})) as owner:
         windows = [App(owner.settings, shared=Shared(owner, tmp_path)) for _ in range(2)]
         async with windows[0] as one, windows[1] as other:
-            await said(one.context, "memory_init_session", user_id="alice")
-            assert (await said(one.context, "memory_add", messages="tea"))["session"]["user_id"] == "alice"
-            assert (await said(other.context, "memory_get_stats"))["session"]["user_id"] == "default_user"
+            await said(one.call, "memory_init_session", user_id="alice")
+            assert (await said(one.call, "memory_add", messages="tea"))["session"]["user_id"] == "alice"
+            assert (await said(other.call, "memory_get_stats"))["session"]["user_id"] == "default_user"
     sessions = Sessions(SqliteStore(tmp_path / "k", clock), clock)
     passing = Wire(lasts=False)
     with pytest.raises(InvalidInput, match="Connections do not last here; send X-Memory-User-ID"):
@@ -205,10 +205,10 @@ async def test_no_tool_shows_anything_of_another_user(tmp_path: Path, calls: int
     async with AsyncExitStack() as stack:
         given = {"data_dir": tmp_path, "toolsets": "sessions", "knowledge": {"durability": "normal"}}
         app = await stack.enter_async_context(App(Settings.model_validate(given)))
-        world = World(partial(said, app.context), calls)
+        world = World(partial(said, app.call), calls)
         if era in ERAS:
             tools = {tool.name: tool for tool in TOOLSETS["sessions"]}
-            client = Client(build_server(lambda _: app.context, lambda: tools), mode=era)
+            client = Client(build_server(lambda _: app.call, lambda: tools), mode=era)
             world.said = partial(over_mcp, await stack.enter_async_context(client))
         while world.calls < calls:
             await world.step()
@@ -246,30 +246,30 @@ async def test_what_others_hold_does_not_change_what_is_found(tmp_path: Path, cl
 
 
 async def test_a_hundred_at_once(app: App) -> None:
-    adds = [said(app.context, "memory_add", messages=f"tea {n}", user_id=f"user {n % 10}") for n in range(100)]
+    adds = [said(app.call, "memory_add", messages=f"tea {n}", user_id=f"user {n % 10}") for n in range(100)]
     ids = [each["memories"][0]["id"] for each in await asyncio.gather(*adds)]
     assert len(set(ids)) == 100
-    searches = [said(app.context, "memory_search", query="tea", user_id=f"user {n % 10}") for n in range(100)]
+    searches = [said(app.call, "memory_search", query="tea", user_id=f"user {n % 10}") for n in range(100)]
     assert {each["total"] for each in await asyncio.gather(*searches)} == {10}
     update = {"memory_id": ids[0], "user_id": "user 0"}
-    changes = [said(app.context, "memory_update", data=f"new {n}", **update) for n in range(20)]
+    changes = [said(app.call, "memory_update", data=f"new {n}", **update) for n in range(20)]
     await asyncio.gather(*changes)
-    history = (await said(app.context, "memory_get_history", user_id="user 0", limit=100))["operations"]
+    history = (await said(app.call, "memory_get_history", user_id="user 0", limit=100))["operations"]
     assert sum(each["operation"] == "update" for each in history) == 20
 
 
 async def test_what_is_read_only_changes_nothing(tmp_path: Path) -> None:
     async with App(Settings.model_validate({"data_dir": tmp_path})) as app:
-        await said(app.context, "memory_add", messages="tea")
+        await said(app.call, "memory_add", messages="tea")
     before = (tmp_path / ".memory-server" / "knowledge.sqlite3").read_bytes()
     async with App(Settings.model_validate({"data_dir": tmp_path, "read_only": True})) as app:
-        assert contents(await said(app.context, "memory_search", query="tea")) == ["tea"]
-        assert "read_only" in await refused(app.context, "memory_add", messages="x")
+        assert contents(await said(app.call, "memory_search", query="tea")) == ["tea"]
+        assert "read_only" in await refused(app.call, "memory_add", messages="x")
     assert (tmp_path / ".memory-server" / "knowledge.sqlite3").read_bytes() == before
 
 
 async def test_headers_reach_the_tools(app: App) -> None:
-    context = replace(app.context, wire=Wire(headers=named("小明", "phone"), lasts=False))
+    context = replace(app.call, wire=Wire(headers=named("小明", "phone"), lasts=False))
     added = await said(context, "memory_add", messages="x")
     assert added["session"]["sources"] == {"user_id": "header", "agent_id": "header"}
     assert added["memories"][0]["user_id"] == "小明"
@@ -283,10 +283,10 @@ async def test_over_stdio_each_id_comes_from_the_first_source(tmp_path: Path, fi
     async with App(Settings.model_validate(given)) as app:
 
         async def who(**arguments: str) -> tuple[str, str]:
-            session = (await said(app.context, "memory_get_stats", **users | arguments))["session"]
+            session = (await said(app.call, "memory_get_stats", **users | arguments))["session"]
             return session[field], session["sources"][field]
 
         assert await who() == (f"setting-{field}", "setting")
-        await said(app.context, "memory_init_session", **users | {field: f"session-{field}"})
+        await said(app.call, "memory_init_session", **users | {field: f"session-{field}"})
         assert await who() == (f"session-{field}", "session")
         assert await who(**{field: f"argument-{field}"}) == (f"argument-{field}", "argument")

@@ -19,7 +19,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter
-from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Held
 from memory_server.knowledge.service import Knowledge
@@ -205,6 +205,35 @@ async def test_a_look_at_the_file_leaves_the_locks_of_this_process(tmp_path: Pat
     assert (tmp_path / "k.sqlite3-wal").exists()
     await store.aclose()
     await other.aclose()
+
+
+async def test_a_file_that_is_there_is_not_opened_to_be_made(tmp_path: Path) -> None:
+    """As above: two writers of a process may both find that there is no file."""
+    path = await filled(tmp_path)
+    store = opened(tmp_path)
+    await Notes(store, lambda: 2).remember("domain", "later", "text")
+    schema.make_file(path)
+    code = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('SELECT 1 FROM entries').fetchone()"
+    await anyio.run_process([sys.executable, "-c", code])
+    assert (tmp_path / "k.sqlite3-wal").exists()
+    await store.aclose()
+
+
+async def test_copies_that_are_set_aside_in_one_moment_are_all_kept(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    kept = []
+    for number in range(3):
+        await Notes(store, lambda: 2).remember("domain", f"topic {number}", "text")
+        kept.append(await store.set_aside())
+    assert len({*kept}) == 3
+    for number, each in enumerate(kept):
+        assert each is not None
+        with sqlite3.connect(each) as copy:
+            assert copy.execute("SELECT count(*) FROM entries").fetchone() == (number + 1,)
+        copy.close()
+    (tmp_path / "archive" / "knowledge-of-another.sqlite3-journal").symlink_to("gone")  # as removed meanwhile
+    assert await store.set_aside() is not None
+    await store.aclose()
 
 
 async def test_a_file_whose_newest_pages_are_only_in_its_log_is_whole(tmp_path: Path) -> None:
@@ -404,3 +433,28 @@ async def test_an_index_that_another_process_is_making_is_read_a_moment_later(tm
     assert await store.look(NOTES, read) == 0
     assert len(tries) == 2
     await store.aclose()
+
+
+@pytest.mark.parametrize("read", [2, 3])
+async def test_a_file_that_another_process_makes_between_two_looks_is_ours(tmp_path: Path, read: int) -> None:
+    place = tmp_path / "k.sqlite3"
+    schema.make_file(place)
+    connection = schema.connect(place, "rw", 1)
+
+    class Slow:
+        """The tables are made before one of its reads."""
+
+        reads = 0
+
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            self.reads += 1
+            if self.reads == read:
+                other = schema.connect(place, "rw", 1)
+                schema.prepare(other, place, durability="full", cache_mb=1)
+                other.close()
+            return connection.execute(statement)
+
+    slow = Slow()
+    assert schema.version_of(slow, place) in (0, schema.VERSION)  # type: ignore[arg-type]
+    assert slow.reads == 3
+    connection.close()

@@ -35,7 +35,7 @@ async def main() -> None:
                 ("memory_search", {"query": "May she eat nuts?"}),
                 ("memory_get_stats", {}),
             ):
-                print(tool, (await call(TOOLS[tool], app.context, arguments)).structured, "\n")
+                print(tool, (await call(TOOLS[tool], app.call, arguments)).structured, "\n")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,13 @@ def test_a_question_is_known_without_its_mark(text: str) -> None:
     assert is_question(text)
 
 
+def test_the_question_of_a_long_message_stands_at_its_beginning_or_at_its_end() -> None:
+    pasted = "1a2b3c " * 20_000
+    assert is_question(f"What is this: {pasted}")
+    assert is_question(f"{pasted}\n我家猫叫什么")
+    assert not is_question(pasted)
+
+
 @pytest.mark.parametrize("text", ["今天好累", "没什么", "How nice!", "when I was young I ran", "吗啡", "", "I am sad."])
 def test_a_statement_is_not_a_question(text: str) -> None:
     assert not is_question(text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from memory_server.app import parameters
 from memory_server.config import Settings
+from memory_server.config.recall import parameters
 from memory_server.conversations.recall.words import MOST_NAMES, QUERY_CHARS
 from memory_server.kernel.messages import Message
 

@@ -81,7 +81,7 @@ async def test_a_model_is_told_that_it_was_stored_before(tmp_path: Path) -> None
     async with open_memory(tmp_path) as memory:
         arguments = {"messages": [{"role": "user", "content": "我喜欢吃披萨"}]}
         tool = TOOLS["add_short_term_memory"]
-        first = await call(tool, memory.context, arguments)
-        again = await call(tool, memory.context, arguments)
+        first = await call(tool, memory.call, arguments)
+        again = await call(tool, memory.call, arguments)
         assert again.text == f"Stored before, as {first.structured['id']}; 1 memory in this conversation."
         assert again.structured == {"success": True, "id": first.structured["id"], "totalMemories": 1}

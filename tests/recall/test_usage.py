@@ -9,7 +9,7 @@ import pytest
 from sample_memories import DAY, NOW, memory, query_of
 
 from memory_server import Message, Session, Settings, ShortTermMemory, open_memory
-from memory_server.app import parameters
+from memory_server.config.recall import parameters
 from memory_server.conversations.recall.credit import RARE_LEAST, used, words_said
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import select

@@ -27,7 +27,7 @@ NAMES = ("小明", "work/2026", "a b", "100%", "?x#y", "Родной", "😀", "
 
 @asynccontextmanager
 async def connected(folder: Path, mode: Any = "auto") -> AsyncIterator[tuple[App, Client]]:
-    async with open_memory(folder) as app, Client(build_server(lambda _: app.context), mode=mode) as client:
+    async with open_memory(folder) as app, Client(build_server(lambda _: app.call), mode=mode) as client:
         yield app, client
 
 
@@ -180,7 +180,7 @@ async def test_a_subscriber_of_the_handshake_era_is_told_of_changes_of_other_pro
     async with (
         open_memory(tmp_path) as app,
         open_memory(tmp_path) as other,
-        Client(build_server(lambda _: app.context), mode="legacy", message_handler=handle) as client,
+        Client(build_server(lambda _: app.call), mode="legacy", message_handler=handle) as client,
     ):
         await app.conversation("小明").short_term.add([Message("user", "披萨")])
         await client.subscribe_resource(uri)
@@ -219,7 +219,7 @@ WATCHED_IN_VAIN = (
 @pytest.mark.parametrize("uri", WATCHED_IN_VAIN)
 async def test_what_can_never_change_is_not_watched(tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture) -> None:
     async with open_memory(tmp_path) as app:
-        server = build_server(lambda _: app.context)
+        server = build_server(lambda _: app.call)
         async with Client(server, mode="legacy") as client:
             with pytest.raises(MCPError) as refused:
                 await client.subscribe_resource(uri)

@@ -50,8 +50,8 @@ async def test_looking_takes_a_tenth_of_the_time() -> None:
 @pytest.mark.anyio
 async def test_closing_ends_every_stream_with_its_last_frame(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        subscriptions = Subscriptions(lambda _: app.context)
-        async with Client(build_server(lambda _: app.context, subscriptions=subscriptions)) as client:
+        subscriptions = Subscriptions(lambda _: app.call)
+        async with Client(build_server(lambda _: app.call, subscriptions=subscriptions)) as client:
             async with client.listen(resource_subscriptions=["memory://stats/overview"]) as events:
                 subscriptions.close()
                 with anyio.fail_after(20):
@@ -68,7 +68,7 @@ async def test_a_server_without_lasting_sessions_offers_no_subscription_of_the_h
     tmp_path: Path, offered: bool
 ) -> None:
     async with open_memory(tmp_path) as app:
-        server = build_server(lambda _: app.context, subscribe=offered)
+        server = build_server(lambda _: app.call, subscribe=offered)
         async with Client(server, mode="legacy") as client:
             assert client.server_capabilities is not None
             assert client.server_capabilities.resources is not None

@@ -8,6 +8,10 @@ import gzip
 import hashlib
 import json
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +20,9 @@ from sample_memories import NOW, memory, trigger
 from memory_server.conversations.contents import Contents
 from memory_server.kernel import files as folders
 from memory_server.kernel.backups import BackupBroken, BackupNotFound, backup_name
-from memory_server.kernel.errors import InvalidInput, StorageUnwritable
-from memory_server.storage.backups import record_lines
-from memory_server.storage.backups.files import ENDING, BackupFolder
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
+from memory_server.storage.backups import files, record_lines
+from memory_server.storage.backups.files import ENDING, BackupFileWriter, BackupFolder
 
 HELD = Contents("小明", (memory("a", extra={"mood": "calm"}), memory("b")), (trigger("生日"),), NOW)
 
@@ -88,6 +92,80 @@ def test_a_backup_is_never_replaced_not_even_in_a_race(tmp_path: Path) -> None:
     second.discard()
     assert (tmp_path / f"one{ENDING}").read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == [f"one{ENDING}", f"two{ENDING}"]
+
+
+def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refused(tmp_path: Path) -> None:
+    def finish(writer: BackupFileWriter, both: threading.Barrier, mark: str) -> str | None:
+        if mark in ("a", "b"):  # c holds no knowledge
+            writer.beside().write_text(mark)
+        writer.add(replace(HELD, conversation_id=mark))
+        both.wait()
+        try:
+            writer.finish()
+        except InvalidInput:
+            return None
+        finally:
+            writer.discard()
+        return mark
+
+    shelf = BackupFolder(tmp_path / "backups")
+    with ThreadPoolExecutor(2) as pool:
+        for number, marks in enumerate([("a", "b"), ("a", "c")] * 20):
+            name, both = f"n{number}", threading.Barrier(2)
+            done = [pool.submit(finish, shelf.begin(name, NOW), both, mark) for mark in marks]
+            (made_by,) = [each.result() for each in done if each.result() is not None]
+            assert [each.conversation_id for each in read(shelf, name)] == [made_by]
+            knowledge = shelf.knowledge_of(name)
+            assert (knowledge.read_text() if knowledge.exists() else "c") == made_by
+
+
+def test_backups_without_a_name_of_one_moment_are_all_made(tmp_path: Path) -> None:
+    shelf = BackupFolder(tmp_path)
+    writers = [shelf.begin("20260503-120000", NOW, numbered=True) for _ in range(3)]
+    names = [writer.finish().name for writer in writers]
+    assert names == ["20260503-120000", "20260503-120000-2", "20260503-120000-3"]
+    assert sorted(each.name for each in shelf.listed()) == names
+
+
+def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    left = [tmp_path / name for name in (f".{'a' * 16}.next", f".{'b' * 16}.next-journal", ".x1.body")]
+    new, mine = tmp_path / f".{'c' * 16}.next", tmp_path / ".mine.next"
+    for path in (*left, new, mine):
+        path.write_bytes(b"half")
+    for path in (*left, mine):
+        os.utime(path, (time.time() - 90_000,) * 2)
+    made(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / f"one{ENDING}", new, mine])
+
+
+def test_while_a_backup_is_restored_nobody_deletes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = made(tmp_path / "backups")
+    monkeypatch.setattr(files, "WAIT_SECONDS", 0.05)
+    release = shelf.hold()
+    with pytest.raises(LockTimeout, match=r"Another process .* a backup; nothing was changed, try again"):
+        BackupFolder(tmp_path / "backups").delete("one")
+    release()
+    assert read(shelf) == [HELD]
+    shelf.delete("one")
+    assert BackupFolder(tmp_path / "none").hold()() is None
+    assert sorted(os.listdir(tmp_path)) == ["backups", "backups.lock"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are UTF-16")
+def test_odd_names_in_the_folder_are_listed_as_problems(tmp_path: Path) -> None:
+    made(tmp_path)
+    whole = (tmp_path / f"one{ENDING}").read_bytes()
+    for name in (b"a\x1b[31m", b"caf\xe9", b"a b", b"", b"x" * 200, b"a\nb"):
+        (tmp_path / os.fsdecode(name + ENDING.encode())).write_bytes(whole)
+    (tmp_path / f"folder{ENDING}").mkdir()
+    (tmp_path / f"loop{ENDING}").symlink_to(f"loop{ENDING}")
+    (tmp_path / f"gone{ENDING}").symlink_to("nowhere")
+    os.mkfifo(tmp_path / f"pipe{ENDING}")
+    there = {each.name: each for each in BackupFolder(tmp_path).listed()}
+    assert len(there) == 11
+    assert [name for name, each in there.items() if each.problem is None] == ["one"]
+    assert {"a\\x1b[31m", "caf\\udce9", "a\\nb"} < there.keys()
+    assert all((each.name + (each.problem or "")).isprintable() for each in there.values())
 
 
 def test_what_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:

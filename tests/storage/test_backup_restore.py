@@ -74,20 +74,20 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
 async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
         await commit(app.store, Added(memory("a")), Added(memory("b")), TriggerSet(trigger("t"), None))
-        await app.context.backups.make("one")
+        await app.memories.backups.make("one")
         await commit(app.store, Forgotten(memory("a"), "deleted"), Edited(memory("b", text="new"), memory("b")))
         await commit(app.store, Added(memory("c")), TriggerSet(trigger("t", source="0"), trigger("t")))
         before = contents(await app.store.read("chat"))
-        (done,) = await app.context.backups.restore("one", "overwrite")
+        (done,) = await app.memories.backups.restore("one", "overwrite")
         change = done.change_id
         assert set((await app.store.read("chat")).short_term) == {"a", "b"}
         archived = [(name_of(entry), entry.reason) for entry in await app.store.archive("chat")]
         assert archived == [("c", "restored_over")], "what came back is not in the archive"
-        (again,) = await app.context.backups.restore("one", "overwrite")
+        (again,) = await app.memories.backups.restore("one", "overwrite")
         assert again.change_id is None
-        history = await call(TOOLS["get_history"], app.context, {"conversation_id": "chat", "limit": 1})
+        history = await call(TOOLS["get_history"], app.call, {"conversation_id": "chat", "limit": 1})
         assert history.structured["changes"][0]["changeId"] == change
-        await call(TOOLS["undo_change"], app.context, {"conversation_id": "chat", "changeId": change})
+        await call(TOOLS["undo_change"], app.call, {"conversation_id": "chat", "changeId": change})
         after = contents(await app.store.read("chat"))
         assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
 
@@ -228,19 +228,19 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
     assert not set(names) & set(DEFAULT_TOOLS)
     async with open_memory(tmp_path / "data") as app:
         await commit(app.store, Added(memory("a")))
-        made = await call(TOOLS["backup_memories"], app.context, {"name": "one"})
+        made = await call(TOOLS["backup_memories"], app.call, {"name": "one"})
         assert made.structured["shortTerm"] == 1
         assert "1 conversation with 1 short-term" in made.text
-        dry = await call(TOOLS["restore_memories"], app.context, {"name": "one", "dry_run": True})
+        dry = await call(TOOLS["restore_memories"], app.call, {"name": "one", "dry_run": True})
         assert dry.text.startswith("Nothing was changed; a restore would:\nchat: 0 added")
-        listed = await call(TOOLS["list_backups"], app.context, {})
+        listed = await call(TOOLS["list_backups"], app.call, {})
         assert [row["name"] for row in listed.structured["backups"]] == ["one"]
-        gone = await call(TOOLS["delete_backup"], app.context, {"name": "one"})
+        gone = await call(TOOLS["delete_backup"], app.call, {"name": "one"})
         assert gone.structured == {"remainingBackups": 0}
         with pytest.raises(ToolFailed, match="There is no backup called `one`"):
-            await call(TOOLS["restore_memories"], app.context, {"name": "one"})
+            await call(TOOLS["restore_memories"], app.call, {"name": "one"})
         with pytest.raises(ToolFailed, match="cannot be the name of a backup"):
-            await call(TOOLS["delete_backup"], app.context, {"name": "../chat"})
+            await call(TOOLS["delete_backup"], app.call, {"name": "../chat"})
 
 
 def test_the_commands_say_what_they_did(

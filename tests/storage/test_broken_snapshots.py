@@ -409,7 +409,7 @@ async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_w
     async with open_memory(tmp_path) as app:
 
         async def figures() -> Answer:
-            return await call(TOOLS["get_memory_stats"], app.context, {"conversation_id": "chat"})
+            return await call(TOOLS["get_memory_stats"], app.call, {"conversation_id": "chat"})
 
         assert "notice" not in (await figures()).structured
         path = tmp_path / "chat" / SHORT_TERM

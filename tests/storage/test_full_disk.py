@@ -102,14 +102,14 @@ def test_each_tool_is_in_one_of_the_tables() -> None:
 async def test_a_tool_that_would_write_says_why_it_cannot_and_the_others_answer(tmp_path: Path, number: int) -> None:
     await filled(tmp_path)
     async with App(settings_of(tmp_path)) as app:
-        await call(TOOLS["backup_memories"], app.context, {"name": "one"})
+        await call(TOOLS["backup_memories"], app.call, {"name": "one"})
         await app.store.update("chat", lambda state: ([Added(memory("later"))], None), by="test")
         before = contents(await app.store.read("chat"))
 
         async def called(name: str, arguments: dict[str, Any]) -> str:
             taken = TOOLS[name].arguments.model_fields
             where = {"conversation_id": "chat"} if "conversation_id" in taken else {}
-            return (await call(TOOLS[name], app.context, where | arguments)).text
+            return (await call(TOOLS[name], app.call, where | arguments)).text
 
         with no_room(number):
             for name, arguments in WRITING.items():

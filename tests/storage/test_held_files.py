@@ -25,10 +25,10 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import SHORT_TERM
+from memory_server.storage.small_files import FolderLedger
 
 pytestmark = pytest.mark.anyio
 

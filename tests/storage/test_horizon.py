@@ -20,10 +20,10 @@ from memory_server.conversations.lifecycle import ConversationLifecycle
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.times import moment_of
-from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store import past
 from memory_server.storage.json_store.past import expire_leavings
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.small_files import FolderLedger
 from memory_server.upkeep import Maintenance
 
 OLD, KEPT, FUTURE, RESET = NOW - 91 * DAY, NOW - 80 * DAY, NOW + 9000 * DAY, 0

@@ -257,8 +257,8 @@ ELSEWHERE = {
     "sandbox/worker/hardening.py": "a new file only, to find out that it cannot be made",
     "memory_server/cli/demo.py": "a temporary folder",
     "memory_server/storage/backups/files.py": "a temporary file without a name",
-    "memory_server/shim.py": "the runtime folder, which is this user's only",
-    "memory_server/cli/shared_process.py": "the runtime folder, which is this user's only",
+    "memory_server/shared_process/entrance.py": "the runtime folder, which is this user's only",
+    "memory_server/shared_process/server.py": "the runtime folder, which is this user's only",
     "sandbox/workbench/testing.py": "a new file only, in the place of one that was removed",
 }
 """Modules that open files for writing by themselves, with the reason why no link is followed."""

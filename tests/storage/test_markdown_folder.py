@@ -15,7 +15,8 @@ import pytest
 from entries_held import page, search
 
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import hashed_name, try_lock
+from memory_server.kernel.files import try_lock
+from memory_server.kernel.folder_names import hashed_name
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed
@@ -353,3 +354,62 @@ async def test_a_caller_who_gives_up_leaves_a_whole_change_and_no_lock(folder: M
 async def test_names_of_hashes_are_those_of_folders(folder: MarkdownFolder) -> None:
     await commit(folder, entry("a/b"))
     assert files(folder) == [f"{hashed_name('a/b')}.md"]
+
+
+@pytest.mark.parametrize("key", ["plain", "a/b", "API"])
+async def test_a_file_with_another_key_in_the_way_is_never_replaced(folder: MarkdownFolder, key: str) -> None:
+    (made,) = (await commit(folder, entry(key, "first"))).entries
+    path = folder.place / made.ref
+    by_hand(path, path.read_text(encoding="utf-8").replace(f"key: {key}", "key: other"))
+    await commit(folder, entry(key, "second"))
+    there = {each.key: each for each in (await page(folder, LAYER, Filter()))[0]}
+    assert {name: each.body for name, each in there.items()} == {"other": "first", key: "second"}
+    await commit(folder, *(archived(each, "expired", NOW) for each in there.values()))
+    assert await keys(folder, Filter(archived=True)) == sorted(["other", key])
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+async def test_a_file_of_a_person_without_front_matter_is_never_replaced(folder: MarkdownFolder, hashed: bool) -> None:
+    name = f"{hashed_name('k') if hashed else 'k'}.md"
+    for prefix in ("", "archive/"):
+        by_hand(folder.place / "k.md", "# mine\n")
+        by_hand(folder.place / f"{prefix}{name}", "# mine\n")
+    (made,) = (await commit(folder, entry("k", "text"))).entries
+    await commit(folder, archived(made, "expired", NOW))
+    assert await keys(folder, Filter(archived=True)) == ["k"]
+    assert all((folder.place / f"{prefix}{name}").read_text() == "# mine\n" for prefix in ("", "archive/"))
+
+
+@pytest.mark.parametrize("key", ["k", "a/b"])
+async def test_all_that_is_archived_in_one_second_comes_back(folder: MarkdownFolder, key: str) -> None:
+    (named,) = (await commit(folder, entry(f"{key} {NOW}", "its key is a name of another"))).entries
+    await commit(folder, archived(named, "expired", NOW))
+    for number in range(4):
+        (made,) = (await commit(folder, entry(key, f"text {number}"))).entries
+        await commit(folder, archived(made, "expired", NOW))
+    there = (await page(folder, LAYER, Filter(archived=True)))[0]
+    assert sorted(each.body for each in there) == ["its key is a name of another", *(f"text {n}" for n in range(4))]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are UTF-16")
+async def test_a_name_that_is_not_utf_8_keeps_no_other_entry_away(folder: MarkdownFolder) -> None:
+    for prefix in ("", "archive/"):
+        by_hand(folder.place / os.fsdecode(f"{prefix}caf\udce9\n.md".encode(errors="surrogateescape")), "---\n---\nx\n")
+    await commit(folder, entry("fine"))
+    assert await keys(folder) == ["fine"]
+    for archive in (False, True):
+        ((name, said),) = (await folder.unreadable(archive=archive)).items()
+        assert name == f"{'archive/' * archive}caf\\udce9\\n.md"
+        assert said == "its name is not UTF-8; rename it"
+    assert all("caf\\udce9\\n.md" in each.what and each.what.isprintable() for each in await folder.examine())
+
+
+async def test_a_plain_file_in_the_place_of_the_archive_stores_nothing_and_says_so(folder: MarkdownFolder) -> None:
+    (made,) = (await commit(folder, entry("one"))).entries
+    by_hand(folder.place / "archive", "not a folder")
+    with pytest.raises(StorageUnwritable, match=r"archive is not a folder; move it away.* Nothing was changed"):
+        await commit(folder, entry("two"), archived(made, "over_limit", NOW))
+    assert files(folder) == ["archive", "one.md"]
+    assert await keys(folder) == ["one"]
+    await commit(folder, entry("three"))
+    assert await keys(folder) == ["one", "three"]

@@ -81,9 +81,9 @@ async def test_so_has_what_the_tools_store(tmp_path: Path) -> None:
     said = [{"role": "user", "content": "我喜欢吃披萨", "name": "小明"}, {"role": "assistant", "content": "好的"}]
     async with open_memory(tmp_path) as app:
         where = {"conversation_id": "chat"}
-        await call(TOOLS["add_short_term_memory"], app.context, where | {"messages": said})
+        await call(TOOLS["add_short_term_memory"], app.call, where | {"messages": said})
         kept = {"name": "披萨", "prompt": "要芝士", "trigger": "match_keys(context.messages, ['披萨']) > 0"}
-        await call(TOOLS["add_long_term_memory"], app.context, where | kept)
+        await call(TOOLS["add_long_term_memory"], app.call, where | kept)
     (row,), (trigger,) = check(tmp_path / "chat")
     assert row["text"] == "小明: 我喜欢吃披萨\nassistant: 好的"
     assert (row["conversation_id"], "披萨" in {k["word"] for k in row["keywords"]}) == ("chat", True)

@@ -11,7 +11,7 @@ from store_on_disk import commit, open_store, private
 
 from memory_server.conversations.changes import Restored
 from memory_server.conversations.history import name_of
-from memory_server.kernel.files import folder_name
+from memory_server.kernel.folder_names import folder_name
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.store import JsonFileStore
 

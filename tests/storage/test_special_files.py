@@ -141,7 +141,7 @@ async def test_a_tool_that_looks_at_all_conversations_passes_over_the_one_that_c
     arguments, names_it = OVER_ALL[name]
     async with two_conversations(tmp_path) as app:
         put(tmp_path / "odd" / SHORT_TERM, "a pipe")
-        answer = await soon(call(TOOLS[name], app.context, arguments))
+        answer = await soon(call(TOOLS[name], app.call, arguments))
         assert ("odd" in answer.text) == names_it
 
 
@@ -157,13 +157,13 @@ async def test_the_triggers_of_a_conversation_fire_where_the_shelf_cannot_be_rea
     async with two_conversations(tmp_path) as app:
         put(tmp_path / "default" / file, "a pipe")
         arguments = {"messages": MESSAGES, "conversation_id": "fine"}
-        answer = await soon(call(TOOLS["search_long_term_memories"], app.context, arguments))
+        answer = await soon(call(TOOLS["search_long_term_memories"], app.call, arguments))
         assert [row["name"] for row in answer.structured["activated"]] == ["of fine"]
         broken = tmp_path / "default" / file
         note = f"These conversations could not be read: default ({broken}); `memory-server doctor` says why."
         assert answer.structured["note"] == note
         assert note in answer.text
-        turn = await soon(call(TOOLS["recall_turn"], app.context, arguments))
+        turn = await soon(call(TOOLS["recall_turn"], app.call, arguments))
         assert (turn.structured["note"], "of fine" in str(turn.structured["longTerm"])) == (note, True)
         with pytest.raises(Exception, match="one of its names: `of fine`"):
             await soon(app.conversation("fine").long_term.get("no such name"))
@@ -206,7 +206,7 @@ async def test_the_lock_is_taken_on_a_file_only(tmp_path: Path, kind: str) -> No
 @pytest.mark.parametrize("kind", ["a pipe", "a socket", "a folder"])
 async def test_a_backup_that_is_no_file_is_told_and_the_others_are_listed(tmp_path: Path, kind: str) -> None:
     async with two_conversations(tmp_path) as app:
-        backups: Backups = app.context.backups
+        backups: Backups = app.memories.backups
         await backups.make("whole")
         put(tmp_path / ".memory-server" / "backups" / f"odd{ENDING}", kind)
         listed = await soon(backups.listed())

@@ -106,7 +106,7 @@ async def contents(app: App) -> Any:
 async def answered(app: App, name: str, given_arguments: dict[str, Any]) -> Answer | ToolFailed:
     try:
         async with asyncio.timeout(60):
-            return await call(TOOLS[name], app.context, given_arguments)
+            return await call(TOOLS[name], app.call, given_arguments)
     except ToolFailed as failure:
         return failure
 
@@ -133,9 +133,9 @@ def memory(elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory) -
         app = open_memory(tmp_path_factory.mktemp("fuzz"))
         runner.run(app.__aenter__())
         hello = {"messages": [{"role": "user", "content": "披萨"}]}
-        runner.run(call(TOOLS["add_short_term_memory"], app.context, hello))
+        runner.run(call(TOOLS["add_short_term_memory"], app.call, hello))
         kept = {"name": "披萨", "prompt": "p", "trigger": "true"}
-        runner.run(call(TOOLS["add_long_term_memory"], app.context, kept))
+        runner.run(call(TOOLS["add_long_term_memory"], app.call, kept))
         yield runner, app
         runner.run(app.__aexit__(None, None, None))
 

@@ -32,9 +32,9 @@ async def stored(app: App) -> tuple[Any, ...]:
 async def memory(elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     """One memory for all cases, none of which changes it."""
     async with open_memory(tmp_path_factory.mktemp("data")) as app:
-        await call(TOOLS["add_short_term_memory"], app.context, {"messages": HELLO})
+        await call(TOOLS["add_short_term_memory"], app.call, {"messages": HELLO})
         kept = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
-        await call(TOOLS["add_long_term_memory"], app.context, kept)
+        await call(TOOLS["add_long_term_memory"], app.call, kept)
         yield app
 
 
@@ -44,7 +44,7 @@ async def test_bad_input_is_refused_in_one_sentence_and_changes_nothing(
 ) -> None:
     before = await stored(memory)
     with pytest.raises(ToolFailed) as failure:
-        await call(TOOLS[tool], memory.context, arguments)
+        await call(TOOLS[tool], memory.call, arguments)
     assert said in str(failure.value)
     sentence = str(failure.value).partition("\n")[0]
     assert sentence.endswith((".", "?")), sentence
@@ -103,7 +103,7 @@ def test_true_is_only_true_and_a_whole_number_only_a_whole_number(tool: Tool) ->
 
 async def _said(tool: Tool, app: App, given: dict[str, Any]) -> str:
     try:
-        return (await call(tool, app.context, given)).text
+        return (await call(tool, app.call, given)).text
     except ToolFailed as failed:
         return str(failed)
 
@@ -117,7 +117,7 @@ async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path
     async with open_memory(tmp_path / "data") as app:
         arguments = {"name": "a", "prompt": "p", "trigger": "let n = 1;\nn == ) 2"}
         with pytest.raises(ToolFailed) as failure:
-            await call(TOOLS["add_long_term_memory"], app.context, arguments)
+            await call(TOOLS["add_long_term_memory"], app.call, arguments)
         lines = str(failure.value).splitlines()
         assert lines[1:] == ["n == ) 2", "     ^"]
 
@@ -125,7 +125,7 @@ async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path
 async def test_a_trigger_that_depends_on_the_data_is_stored_with_a_warning(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
         arguments = {"name": "a", "prompt": "p", "trigger": "context.participants.user.name === '小明'"}
-        answer = await call(TOOLS["add_long_term_memory"], app.context, arguments)
+        answer = await call(TOOLS["add_long_term_memory"], app.call, arguments)
         assert answer.structured["success"] is True
         assert "name" in answer.structured["warnings"][0]
         assert answer.structured["warnings"][0] in answer.text
@@ -147,7 +147,7 @@ async def test_a_trigger_that_cannot_be_meant_is_stored_with_a_warning(
     async with open_memory(tmp_path / "data") as app:
         for name in ("add_long_term_memory", "update_long_term_memory"):
             given = {"name": "a", "trigger": trigger} | ({"prompt": "p"} if name.startswith("add") else {})
-            answer = await call(TOOLS[name], app.context, given)
+            answer = await call(TOOLS[name], app.call, given)
             assert answer.structured["warnings"] == [warning]
             assert f"Warning: {warning}" in answer.text
 
@@ -157,8 +157,8 @@ async def test_an_unwritable_data_folder_is_said_and_reading_goes_on(tmp_path: P
     blocked.write_text("not a folder")
     async with open_memory(blocked / "data") as app:
         with pytest.raises(ToolFailed, match=r"^Nothing was changed in .*\.$"):
-            await call(TOOLS["add_short_term_memory"], app.context, {"messages": HELLO})
-        found = await call(TOOLS["search_short_term_memories"], app.context, {"recentMessages": HELLO})
+            await call(TOOLS["add_short_term_memory"], app.call, {"messages": HELLO})
+        found = await call(TOOLS["search_short_term_memories"], app.call, {"recentMessages": HELLO})
         assert found.structured["totalSearched"] == 0
 
 
@@ -166,4 +166,4 @@ async def test_a_fault_of_ours_is_one_sentence_too(tmp_path: Path, monkeypatch: 
     async with App(Settings(data_dir=tmp_path)) as app:
         monkeypatch.setattr(app.conversations, "get", lambda _: 1 / 0)
         with pytest.raises(ToolFailed, match=r"failed inside the server \(ZeroDivisionError\)"):
-            await call(TOOLS["get_memory_stats"], app.context, {})
+            await call(TOOLS["get_memory_stats"], app.call, {})

@@ -94,14 +94,14 @@ async def test_of_a_memory_too_long_for_a_result_what_was_looked_for_stays(tmp_p
             {"role": "user", "content": content},
             {"role": "user", "content": "芝麻", "timestamp": 1_700_000_000_000},
         ]
-        await call(TOOLS["add_short_term_memory"], app.context, {"messages": said})
+        await call(TOOLS["add_short_term_memory"], app.call, {"messages": said})
         asked = [{"role": "user", "content": "芝麻怎么了？"}]
         arguments = {
             "search_short_term_memories": {"recentMessages": asked},
             "recall_turn": {"messages": asked},
             "search_memories": {"query": "芝麻"},
         }[tool]
-        answer = await call(TOOLS[tool], app.context, arguments, max_bytes=BUDGET)
+        answer = await call(TOOLS[tool], app.call, arguments, max_bytes=BUDGET)
         assert "芝麻怕打雷。" in str(answer.structured)
         assert size(answer.structured) <= BUDGET
 
@@ -111,11 +111,11 @@ async def test_long_prompts_come_in_pages_and_each_comes_once(tmp_path: Path) ->
         long = "记得" * 5_000
         for number in range(6):
             kept = {"name": f"memory {number}", "prompt": f"{number} {long}", "trigger": "true"}
-            await call(TOOLS["add_long_term_memory"], app.context, kept)
+            await call(TOOLS["add_long_term_memory"], app.call, kept)
         found: list[str] = []
         arguments: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
         while True:
-            answer = await call(TOOLS["search_long_term_memories"], app.context, arguments)
+            answer = await call(TOOLS["search_long_term_memories"], app.call, arguments)
             assert size(answer.structured) <= 40_000
             assert len(answer.text.encode()) <= 45_000
             for memory in answer.structured["activated"]:
@@ -128,19 +128,19 @@ async def test_long_prompts_come_in_pages_and_each_comes_once(tmp_path: Path) ->
             arguments["offset"] = answer.structured["next"]
         assert sorted(found) == [f"memory {number}" for number in range(6)]
         with pytest.raises(ToolFailed, match="`offset` cannot be used"):
-            await call(TOOLS["list_long_term_memories"], app.context, {"offset": -1})
+            await call(TOOLS["list_long_term_memories"], app.call, {"offset": -1})
 
 
 async def test_a_page_of_history_that_is_too_long_goes_on_where_it_ended(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
         for number in range(30):
             kept = {"name": f"{number} " + "名" * 150, "prompt": "p", "trigger": "true"}
-            await call(TOOLS["add_long_term_memory"], app.context, kept)
-        whole = (await call(TOOLS["get_history"], app.context, {"limit": 30})).structured["changes"]
+            await call(TOOLS["add_long_term_memory"], app.call, kept)
+        whole = (await call(TOOLS["get_history"], app.call, {"limit": 30})).structured["changes"]
         found: list[Any] = []
         arguments: dict[str, Any] = {"limit": 30}
         while arguments.get("before", "") is not None:
-            page = await call(TOOLS["get_history"], app.context, arguments, max_bytes=LEAST_BYTES * 2)
+            page = await call(TOOLS["get_history"], app.call, arguments, max_bytes=LEAST_BYTES * 2)
             assert page.structured.get("truncated") or "next" not in page.structured
             found += page.structured["changes"]
             arguments["before"] = page.structured.get("next")
@@ -151,9 +151,9 @@ async def test_one_change_of_very_many_memories_is_shown_with_as_many_as_fit(tmp
     async with open_memory(tmp_path) as app:
         for number in range(40):
             message = {"role": "user", "content": f"{number} 我喜欢吃披萨"}
-            await call(TOOLS["add_short_term_memory"], app.context, {"messages": [message]})
-        await call(TOOLS["delete_short_term_memories"], app.context, {"pattern": "披萨"})
-        page = await call(TOOLS["get_history"], app.context, {"limit": 1}, max_bytes=LEAST_BYTES)
+            await call(TOOLS["add_short_term_memory"], app.call, {"messages": [message]})
+        await call(TOOLS["delete_short_term_memories"], app.call, {"pattern": "披萨"})
+        page = await call(TOOLS["get_history"], app.call, {"limit": 1}, max_bytes=LEAST_BYTES)
         [change] = page.structured["changes"]
         assert change["changeId"].startswith("41-")
         assert 1 <= len(change["steps"]) < 40
@@ -164,10 +164,10 @@ async def test_what_came_back_is_counted_also_where_the_list_is_cut(tmp_path: Pa
     async with open_memory(tmp_path) as app:
         for number in range(40):
             message = {"role": "user", "content": f"{number} 我喜欢吃披萨"}
-            await call(TOOLS["add_short_term_memory"], app.context, {"messages": [message]})
-        await call(TOOLS["delete_short_term_memories"], app.context, {"pattern": "披萨"})
+            await call(TOOLS["add_short_term_memory"], app.call, {"messages": [message]})
+        await call(TOOLS["delete_short_term_memories"], app.call, {"pattern": "披萨"})
         again = {"pattern": "披萨"}
-        back = await call(TOOLS["restore_memories_from_archive"], app.context, again, max_bytes=LEAST_BYTES)
+        back = await call(TOOLS["restore_memories_from_archive"], app.call, again, max_bytes=LEAST_BYTES)
         assert len(back.structured["restored"]) < 40
         assert back.structured["restoredCount"] == 40
         assert "Brought back 40 memories" in back.text

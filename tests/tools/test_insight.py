@@ -41,7 +41,7 @@ async def keep(app: App, *memories: Any, chat: str = "chat") -> None:
 
 
 async def ask(app: App, tool: str, **arguments: Any) -> Answer:
-    return await call(TOOLS[tool], app.context, arguments)
+    return await call(TOOLS[tool], app.call, arguments)
 
 
 async def why(app: App, memory_id: str, *, messages: Any = ASK, **arguments: Any) -> dict[str, Any]:
@@ -267,7 +267,7 @@ async def test_a_page_that_is_too_long_goes_on_where_it_ended(app: App) -> None:
     while offset is not None:
         answer = await call(
             TOOLS["search_memories"],
-            app.context,
+            app.call,
             {"query": "披萨", "limit": 25, "offset": offset},
             max_bytes=9_000,
         )

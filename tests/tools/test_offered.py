@@ -104,9 +104,9 @@ def contents(folder: Path) -> Mapping[str, bytes]:
 @pytest.mark.anyio
 async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        await call(TOOLS["add_short_term_memory"], app.context, {"messages": HELLO})
+        await call(TOOLS["add_short_term_memory"], app.call, {"messages": HELLO})
         kept = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
-        await call(TOOLS["add_long_term_memory"], app.context, kept)
+        await call(TOOLS["add_long_term_memory"], app.call, kept)
     # Somebody edits by hand: a server that may write would commit that.
     file = tmp_path / "default" / "long-term-memory.json"
     edited = json.loads(file.read_text(encoding="utf-8"))
@@ -116,7 +116,7 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
     # Of two tools whose names differ only in spelling, one is offered: those of sessions have a test of their own.
     settings = Settings(read_only=True, toolsets="all,notes,layers,refs", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
     async with open_memory(tmp_path, settings=settings) as app:
-        server = build_server(lambda _: app.context, lambda: offered_tools(settings), read_only=True)
+        server = build_server(lambda _: app.call, lambda: offered_tools(settings), read_only=True)
         async with Client(server) as client:
             listed = (await client.list_tools()).tools
             assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)

@@ -30,7 +30,7 @@ ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 async def connected(folder: Path, mode: str, tools: Mapping[str, Tool] | None = None) -> AsyncIterator[Client]:
     """A client of a server with `tools`, by default those that a server offers when nothing is chosen."""
     chosen = None if tools is None else lambda: tools
-    async with open_memory(folder) as app, Client(build_server(lambda _: app.context, chosen), mode=mode) as client:
+    async with open_memory(folder) as app, Client(build_server(lambda _: app.call, chosen), mode=mode) as client:
         assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
         yield client
 
@@ -91,7 +91,7 @@ async def test_every_character_of_an_icon_may_stand_in_a_uri(tmp_path: Path) -> 
 
 async def test_the_sdk_need_not_look_at_schemas_since_no_argument_is_a_header(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        server = build_server(lambda _: app.context, lambda: TOOLS)
+        server = build_server(lambda _: app.call, lambda: TOOLS)
         assert server.get_tool_input_schema is not None
         for name, tool in TOOLS.items():
             assert server.get_tool_input_schema(name) is None

@@ -40,7 +40,7 @@ async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 async def search(app: App, **arguments: Any) -> Answer:
     asked = {"recentMessages": [{"role": "user", "content": "晚上吃披萨吗？"}], **arguments}
-    return await call(TOOLS["search_short_term_memories"], app.context, asked)
+    return await call(TOOLS["search_short_term_memories"], app.call, asked)
 
 
 async def score_of(app: App, chat: str) -> float:
@@ -78,7 +78,7 @@ async def test_each_change_is_named_and_can_be_undone_where_it_was_made(app: App
     assert {*changes} == {"小明", "小红"}
     for chat, made in changes.items():
         assert await score_of(app, chat) == 5
-        await call(TOOLS["undo_change"], app.context, {"changeId": made, "conversation_id": chat})
+        await call(TOOLS["undo_change"], app.call, {"changeId": made, "conversation_id": chat})
         assert await score_of(app, chat) == 0
 
 

@@ -50,7 +50,7 @@ async def test_a_memory_makes_no_line_and_no_tag_of_its_own(app: App, tool: str,
     if tool == "restore_memories_from_archive":
         await app.conversation("default").short_term.delete("tuna", by="test")
         await app.conversation("default").long_term.delete(NAME, by="test")
-    text = (await call(TOOLS[tool], app.context, arguments)).text
+    text = (await call(TOOLS[tool], app.call, arguments)).text
     assert "system-reminder" in text
     if tool != "search_memories":  # which stands in a block
         assert "</system-reminder" not in text
@@ -59,6 +59,6 @@ async def test_a_memory_makes_no_line_and_no_tag_of_its_own(app: App, tool: str,
 
 
 async def test_json_gives_a_memory_as_it_is(app: App) -> None:
-    (listed,) = (await call(TOOLS["list_long_term_memories"], app.context, {})).structured["memories"]
-    told = (await call(TOOLS["get_memory_context"], app.context, {"name": NAME})).structured
+    (listed,) = (await call(TOOLS["list_long_term_memories"], app.call, {})).structured["memories"]
+    told = (await call(TOOLS["get_memory_context"], app.call, {"name": NAME})).structured
     assert (listed["name"], told["trigger"], told["createdContext"]) == (NAME, TRIGGER, f"said{FORGED}")

@@ -21,9 +21,9 @@ from memory_server.conversations.recall.parameters import Parameters, RecallPara
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
-from memory_server.storage.data_dir import FolderLedger
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.small_files import FolderLedger
 from memory_server.upkeep import Maintenance
 
 pytestmark = pytest.mark.anyio

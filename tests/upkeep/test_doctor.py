@@ -307,8 +307,8 @@ async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:
 async def test_a_backup_that_was_cut_short_is_found_before_it_is_needed(tmp_path: Path, cut: int) -> None:
     await folder_of(tmp_path)
     async with open_memory(tmp_path) as app:
-        await app.context.backups.make("one")
-        await app.context.backups.make("two")
+        await app.memories.backups.make("one")
+        await app.memories.backups.make("two")
     assert [f.grade for f in examine_folder(tmp_path, NOW) if f.about == "backups"] == ["ok"]
     path = tmp_path / folders.PRIVATE / "backups" / f"two{ENDING}"
     path.write_bytes(path.read_bytes()[:cut])

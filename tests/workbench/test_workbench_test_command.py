@@ -211,9 +211,9 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
     async with open_memory(folder, settings=settings) as app:
         for memory in read_usable(str(SAMPLES / "triggers.json"))[0]:
             added = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
-            await call(TOOLS["add_long_term_memory"], app.context, added)
+            await call(TOOLS["add_long_term_memory"], app.call, added)
         asked = {"messages": question["messages"]}
-        answer = await call(TOOLS["search_long_term_memories"], app.context, asked)
+        answer = await call(TOOLS["search_long_term_memories"], app.call, asked)
     return {one["name"] for one in answer.structured["activated"]}
 
 

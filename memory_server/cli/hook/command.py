@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from memory_server import shim
 from memory_server.app import App, Shared
 from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of, messages_now, session_of, turn_ended
 from memory_server.cli.project_file import in_folder
@@ -28,6 +27,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.kernel.messages import Session
 from memory_server.memories.turns import beginning_block, noted_block, recalled_block, recollect
+from memory_server.shared_process import entrance
 from memory_server.storage.json_store import codec
 
 CHARS = 800
@@ -45,7 +45,7 @@ TURN_BYTES = 32_000_000
 
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     # The entrance of a command that shares a process gives up by itself.
-    patience = _Patience(flags.seconds, shim.waited) if shared is None else None
+    patience = _Patience(flags.seconds, entrance.waited) if shared is None else None
     try:
         event = event_of(codec.loads(standard_input()))
         if shared is not None:
@@ -86,8 +86,8 @@ async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent,
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
         given = app.home.given.to(session)
         before = frozenset(given)
-        block = recalled_block(app.context, recollection, max_chars=max_chars, given=given)
-        noted = await noted_block(app.context, messages)
+        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given)
+        noted = await noted_block(app.memories, messages)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
     return _told(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
@@ -101,7 +101,7 @@ async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, sh
         with_last, here = event.source != "compact", app.conversation()
         given: set[str] = set()
         block = await beginning_block(
-            app.context, here, session=session, with_last=with_last, max_chars=max_chars or CHARS, given=given
+            app.memories, here, session=session, with_last=with_last, max_chars=max_chars or CHARS, given=given
         )
     return _told(app, event, block, session, given, afresh=event.source == "compact")
 

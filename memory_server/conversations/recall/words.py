@@ -30,7 +30,7 @@ from nlp import (
 )
 from nlp.cues import Cue, cue_of
 from nlp.keywords import role_weight_of
-from nlp.questions import is_question
+from nlp.questions import asking_part, is_question
 from nlp.stems import stem
 from nlp.time_spans import time_spans
 
@@ -154,7 +154,7 @@ class Wording:
             names=_names_of(messages, names),
         )
         grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
-        last = messages[-1].content if messages else ""
+        last = asking_part(messages[-1].content) if messages else ""
         spans = self._spans(last, now_ms) if self.enrichment.dates else ()
         says = bool(spans) or any(sought.telling for sought in (*words.values(), *grams.values()))
         question = says and is_question(last)

@@ -13,8 +13,8 @@ from starlette.types import Scope
 
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.knowledge.callers import HEADERS, HTTP, METADATA_HEADER, Wire
-from memory_server.knowledge.callers import from_headers as sessions_from
+from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, Wire
+from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 
 READ, WRITE, OPERATOR = "read", "write", "operator"
 ALL = frozenset((READ, WRITE, OPERATOR))

@@ -201,6 +201,8 @@ class Door:
         if needed not in caller.scopes:
             said = f"This token has no scope `{needed}`."
             raise Refused(403, "scope", said, self._asking("insufficient_scope"))
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refused(415, "form", "Send the body as it is, without `Content-Encoding`.")
         kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
         limits = self.limits[caller.tenant]
         async with limits.request(kind):

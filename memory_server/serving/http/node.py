@@ -25,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.meter import Meter
-from memory_server.knowledge.callers import Begun
+from memory_server.knowledge.sessions.ids import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest
 from memory_server.serving.http.callers import Tokens, caller_of, has_entered

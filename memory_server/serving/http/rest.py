@@ -13,6 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from memory_server.kernel.strict_json import repeated_name
+from memory_server.kernel.text import shown, visible
 from memory_server.serving.http.callers import WRITE, caller_of
 from memory_server.serving.http.refusals import Refused, refused_for
 from memory_server.serving.http.tenants import Tenants
@@ -73,7 +75,7 @@ class _Called:
         arguments = _arguments(request, await request.body())
         async with self.tenants.used(caller) as tenant:
             try:
-                answered = await call(tool, tenant.context(caller), arguments, max_bytes=self.max_bytes)
+                answered = await call(tool, tenant.call(caller), arguments, max_bytes=self.max_bytes)
             except ToolFailed as failure:
                 raise refused_for(failure.__cause__ or failure, str(failure)) from failure
         await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
@@ -84,8 +86,11 @@ def _arguments(request: Request, body: bytes) -> dict[str, Any]:
         raise Refused(415, "form", f"Send the arguments as JSON, with `Content-Type: {_JSON}`.")
     try:
         given = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        repeated = repeated_name(body)
+    except ValueError as error:
         raise Refused(400, "arguments", f"The body is not JSON: {error}.") from error
+    if repeated is not None:
+        raise Refused(400, "arguments", f"The body has `{visible(shown(repeated))}` twice in one object; send it once.")
     if not isinstance(given, dict):
         raise Refused(400, "arguments", "The body must be a JSON object with the arguments of the tool.")
     return given

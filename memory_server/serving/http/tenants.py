@@ -8,14 +8,14 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call, Memories
 from memory_server.serving.http.callers import WRITE, Caller, caller_of
 from memory_server.serving.http.refusals import Refused
 from memory_server.serving.server import MakeServer
@@ -33,16 +33,16 @@ much; and the share of the time that measuring may take."""
 
 
 @dataclass(frozen=True, slots=True)
-class Memories:
+class TenantMemories:
     """The memories of one tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
     take, and lets nothing be added where there are none."""
 
-    context: Context
+    memories: Memories
     make_server: MakeServer
     room: Callable[[], float]
 
 
-Opener = Callable[[str | None, bool], AbstractAsyncContextManager[Memories]]
+Opener = Callable[[str | None, bool], AbstractAsyncContextManager[TenantMemories]]
 """Opens the memories of a tenant (None: the data folder itself); True: for changes too."""
 
 
@@ -57,7 +57,7 @@ class Tenant:
         self.used = time.monotonic()
         self._room, self._taken, self._next_look = inf, 0, 0.0
 
-    async def live(self, memories: AbstractAsyncContextManager[Memories], idle_seconds: float) -> None:
+    async def live(self, memories: AbstractAsyncContextManager[TenantMemories], idle_seconds: float) -> None:
         """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
         own, because a session manager must be left in the task that entered it."""
         async with memories as self._memories:
@@ -87,16 +87,18 @@ class Tenant:
         self._room = await asyncio.to_thread(self._memories.room)
         self._next_look = max(self._next_look, time.monotonic() + (time.monotonic() - began) / LOOK_SHARE)
 
-    def context(self, caller: Caller) -> Context:
-        """The memories as this caller sees them."""
-        context = replace(self._memories.context, wire=caller.wire)
-        if caller.usual is None:
-            return context
-        return replace(context, conversations=context.conversations.view(caller.usual))
+    def call(self, caller: Caller | None) -> Call:
+        """The memories as this caller sees them; None: the request has no caller."""
+        memories = self._memories.memories
+        if caller is None:
+            return Call(memories, memories.conversations)
+        usual = caller.usual
+        shown = memories.conversations if usual is None else memories.conversations.view(usual)
+        return Call(memories, shown, caller.wire)
 
-    def _resolve(self, request: object) -> Context:
+    def _resolve(self, request: object) -> Call:
         http = getattr(request, "request", None)
-        return self.context(caller_of(http.scope)) if isinstance(http, Request) else self._memories.context
+        return self.call(caller_of(http.scope) if isinstance(http, Request) else None)
 
 
 class Tenants:

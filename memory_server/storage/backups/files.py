@@ -12,12 +12,15 @@ import errno
 import gzip
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BufferedReader
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +28,9 @@ from memory_server.conversations.contents import Contents
 from memory_server.kernel import files as folders
 from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupBroken, BackupNotFound, backup_name
-from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
 from memory_server.kernel.files import advice_on
+from memory_server.kernel.text import visible
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
 
@@ -42,6 +46,11 @@ MOST_UNPACKED = 200
 LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
 """Bytes to which any backup may unpack, some 40,000 memories: too few to need another bound."""
 _BLOCK = 1024 * 1024
+WAIT_SECONDS, _PAUSE_SECONDS = 10.0, 0.05
+"""How long one waits for another process that finishes, deletes or restores a backup, and between tries."""
+_LEFT = re.compile(r"\.[0-9a-f]{16}\.next(-journal)?|\..+\.body")
+_LEFT_SECONDS = 86_400
+"""Such a file of a backup that is older was left by a process that was killed."""
 
 
 KNOWLEDGE_ENDING = ".knowledge.sqlite3"
@@ -53,12 +62,32 @@ class BackupFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, name: str, created_ms: int) -> BackupFileWriter:
-        """Begin the backup called `name`. Raises InvalidInput: a backup has that name already."""
+    def begin(self, name: str, created_ms: int, *, numbered: bool = False) -> BackupFileWriter:
+        """Begin the backup called `name`; `numbered`: where another has that name, it gets a number. What killed
+        processes left is removed. Raises InvalidInput: a backup has that name already."""
         path = self._path(name)
-        if os.path.lexists(path):
+        if os.path.lexists(path) and not numbered:
             raise _taken(name)
-        return BackupFileWriter(path, name, created_ms)
+        with contextlib.suppress(OSError):
+            for left in filter(_LEFT.fullmatch, os.listdir(self.folder)):
+                if time.time() - (self.folder / left).lstat().st_mtime > _LEFT_SECONDS:
+                    folders.remove_file(self.folder / left)
+        return BackupFileWriter(self, name, created_ms, numbered)
+
+    def hold(self) -> Callable[[], None]:
+        """Let nobody finish or delete a backup before what this gives is called. Raises LockTimeout."""
+        deadline, path = time.monotonic() + WAIT_SECONDS, self.folder.with_name(f"{self.folder.name}.lock")
+        while self.folder.is_dir():
+            try:
+                if (lock := folders.try_lock(path)) is not None:
+                    return lock.release
+            except OSError as error:
+                raise StorageUnwritable(f"{path} cannot be written: {advice_on(error)}.", path) from error
+            if time.monotonic() > deadline:
+                said = "Another process finishes, deletes or restores a backup; nothing was changed, try again."
+                raise LockTimeout(said, path)
+            time.sleep(_PAUSE_SECONDS)
+        return lambda: None  # there is no backup
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[tuple[Backup, Iterator[Contents]]]:
@@ -93,7 +122,7 @@ class BackupFolder:
 
     def delete(self, name: str) -> None:
         """Delete a backup. Raises BackupNotFound: no backup has that name."""
-        path = self._path(name)
+        path, release = self._path(name), self.hold()
         try:
             folders.patiently(path.unlink)
             folders.remove_file(self.knowledge_of(name))
@@ -101,6 +130,8 @@ class BackupFolder:
             raise self._missing(name) from error
         except OSError as error:
             raise StorageUnwritable(f"The backup {name} was not deleted: {advice_on(error)}.", path) from error
+        finally:
+            release()
         folders.sync_folder(self.folder)
 
     def _path(self, name: str) -> Path:
@@ -121,14 +152,15 @@ class BackupFolder:
             yield file
 
     def _backup(self, path: Path) -> Backup:
-        name = path.name.removesuffix(ENDING)
+        name = visible(path.name.removesuffix(ENDING))
         try:
+            backup_name(name)
             with self._opened(path, name) as file:
                 return _facts(file, path, name)[0]
-        except (codec.NotARecord, BackupBroken, BackupNotFound, OSError, EOFError, zlib.error) as error:
+        except (codec.NotARecord, BackupBroken, InvalidInput, OSError, EOFError, zlib.error) as error:
             facts = path.lstat() if os.path.lexists(path) else None
             size, made = (facts.st_size, facts.st_mtime_ns // 1_000_000) if facts else (0, 0)
-            return Backup(name, made, size, problem=str(error))
+            return Backup(name, made, size, problem=visible(str(error)))
 
     def _missing(self, name: str) -> BackupNotFound:
         names = [backup.name for backup in self.listed()[:5]]
@@ -140,8 +172,9 @@ class BackupFileWriter:
     """A backup that is being written; it cannot be seen before `finish`. The conversations go to a file without a name,
     because the facts, which come first, need their hash."""
 
-    def __init__(self, path: Path, name: str, created_ms: int) -> None:
-        self._path, self._name, self._created_ms = path, name, created_ms
+    def __init__(self, shelf: BackupFolder, name: str, created_ms: int, numbered: bool) -> None:
+        self._shelf, self._name, self._created_ms, self._numbered = shelf, name, created_ms, numbered
+        self._path = path = shelf.folder / f"{name}{ENDING}"
         self._aside = path.with_name(f".{secrets.token_hex(8)}.next")
         self._knowledge = path.with_name(f".{secrets.token_hex(8)}.next")
         self._counts = [0, 0, 0]
@@ -180,7 +213,11 @@ class BackupFileWriter:
                 whole.flush()
                 folders.sync_file(whole.fileno())
                 size = whole.tell()
-            self._publish()
+            release = self._shelf.hold()
+            try:
+                self._publish()
+            finally:
+                release()
             self.discard()
         return Backup(self._name, self._created_ms, size, conversations, short, long)
 
@@ -200,8 +237,12 @@ class BackupFileWriter:
     def _publish(self) -> None:
         """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other. The
         copy of the knowledge is there before it: a backup that can be seen is whole."""
-        if os.path.lexists(self._path):
-            raise _taken(self._name)
+        others = map(f"{self._name}-{{}}".format, count(2))
+        while os.path.lexists(self._path):
+            if not self._numbered:
+                raise _taken(self._name)
+            self._name = next(others)
+            self._path = self._path.with_name(self._name + ENDING)
         if self._knowledge.exists():
             beside = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
             folders.patiently(lambda: self._knowledge.replace(beside))

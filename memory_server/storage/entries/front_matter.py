@@ -8,10 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from itertools import accumulate
 from typing import Any
 
 import yaml
+
+from memory_server.kernel.times import local, milliseconds
 
 MAX_BYTES, MAX_LEVELS = 4 * 1024, 20
 """Bytes and levels of front matter at most: it holds a key, tags and times. libyaml takes the square of the levels."""
@@ -133,3 +136,22 @@ def _written(name: str, value: Any) -> str:
 
 def _scalar(text: str) -> str:
     return _written("a", text)[len("a: ") :].rstrip("\n")
+
+
+def moment_ms(text: Any, zone: tzinfo | None) -> int | None:
+    """Milliseconds since 1970 of a date and time in ISO 8601, in `zone` (None: the system's) where it names none; None
+    if it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        here = moment.replace(tzinfo=zone) if zone else moment.astimezone()
+        return milliseconds(moment if moment.tzinfo else here)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def moment(time_ms: int | None, zone: tzinfo | None) -> str | None:
+    """The same back: to the second, or to the millisecond where it has some."""
+    if time_ms is None:
+        return None
+    here = local(time_ms, zone).replace(tzinfo=None)
+    return here.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds")

@@ -15,33 +15,33 @@ import stat
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import FileLock, as_seen_carelessly, hashed_name, is_reserved, try_lock
+from memory_server.kernel.files import FileLock, try_lock
+from memory_server.kernel.folder_names import as_seen_carelessly, hashed_name, is_reserved
+from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
-from memory_server.kernel.text import Finding, counted
-from memory_server.kernel.times import local, milliseconds
+from memory_server.kernel.text import Finding, counted, visible
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import front_matter, rows, schema
+from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
 from memory_server.storage.entries.sqlite_store import told
-from memory_server.storage.projects import foreign, is_link, owners_in, refuse_foreign
+from memory_server.storage.projects import is_link, owners_in, refuse_foreign
 
 T = TypeVar("T")
-ARCHIVE, ENDING = "archive/", ".md"
-MAX_FILE_BYTES = 1024 * 1024
-"""Bytes of a file that is read: an entry has 100,000 characters at most."""
 MAX_BYTES = 10_000_000
 """Bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""
 _LEAST_BYTES = 1_000
@@ -56,16 +56,6 @@ _SETTLED_NS = 2_000_000_000
 _PAUSE_SECONDS = 0.005
 """Before a waiter tries again: a write takes about a millisecond."""
 _TIMES = {"created_at": "created_ms", "updated_at": "updated_ms", "archived_at": "archived_ms"}
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file as it was read. `entry` None: it is not an entry, or with a `trouble` cannot be read."""
-
-    seen: tuple[int, int, int]
-    settled: bool
-    entry: Entry | None = None
-    trouble: str | None = None
 
 
 @dataclass(eq=False)
@@ -86,7 +76,7 @@ class MarkdownFolder:
 
     def __post_init__(self) -> None:
         self.archive = self.place / ARCHIVE
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, EntryFile] = {}
         self._shown: dict[str, Entry] = {}
         self._moved: dict[str, str] = {}
         self._alone = threading.Lock()
@@ -122,7 +112,7 @@ class MarkdownFolder:
 
     async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
         def read(_: Held) -> dict[str, str]:
-            troubles = {name: file.trouble for name, file in sorted(self._files.items()) if file.trouble}
+            troubles = {visible(name): file.trouble for name, file in sorted(self._files.items()) if file.trouble}
             here = [(name, said) for name, said in troubles.items() if name.startswith(ARCHIVE) == archive]
             named = [(name, said) for name, said in here if said != _LEFT_OUT][:_MOST_NAMED]
             if len(named) == len(here):
@@ -135,7 +125,7 @@ class MarkdownFolder:
     async def examine(self) -> list[Finding]:
         def said(_: Held) -> list[str]:
             return [
-                f"{self.place / name}: {file.trouble}."
+                visible(f"{self.place / name}: {file.trouble}.")
                 if file.trouble
                 else f"{self.place / name} has the key of a newer file, which counts; rename or delete one of them."
                 for name, file in sorted(self._files.items(), key=lambda each: (each[1].trouble is None, each[0]))
@@ -180,8 +170,12 @@ class MarkdownFolder:
 
     def _refuse_impossible(self, held: rows.Held, changes: Sequence[Entry | Archive | Purge]) -> None:
         """Raises InvalidInput: an entry does not exist any more, two live entries would have one key, or a file that
-        cannot be read has the name of a change."""
+        cannot be read has the name of a change. StorageUnwritable: the archive is not a folder."""
         for change in changes:
+            archives = isinstance(change, Archive) or (isinstance(change, Entry) and change.archived_ms is not None)
+            if archives and os.path.lexists(self.archive) and not self.archive.is_dir():
+                said = f"{self.archive} is not a folder; move it away and try again. Nothing was changed."
+                raise StorageUnwritable(said, self.archive)
             if isinstance(change, Entry):
                 before = held.get(id=change.id) if change.id else None
                 if before is None or before.archived_ms != change.archived_ms:
@@ -196,7 +190,7 @@ class MarkdownFolder:
 
     def _refuse_unreadable(self, entry: Entry) -> None:
         for stem in (entry.key or "", hashed_name(entry.key or "")):
-            name = _name(entry, stem)
+            name = name_of(entry, stem)
             if (file := self._files.get(name)) is not None and file.trouble is not None:
                 raise InvalidInput(
                     f"{self.place / name} cannot be read, because {file.trouble}; mend it or move it away. "
@@ -222,7 +216,7 @@ class MarkdownFolder:
             self._shown = shown
         return held
 
-    def _read_all(self) -> dict[str, _File]:
+    def _read_all(self) -> dict[str, EntryFile]:
         files, now_ns = {}, time.time_ns()
         owners = None if self.project is None else owners_in(self.project)
         for prefix in ("", ARCHIVE):
@@ -230,16 +224,16 @@ class MarkdownFolder:
             for name, found in self._listed(prefix):
                 self._refuse_closed()
                 seen = (found.st_size, found.st_mtime_ns, found.st_ino)
-                known, trouble = self._files.get(name), _unusable(found, owners)
+                known, trouble = self._files.get(name), unusable(found, owners)
                 room -= 0 if trouble else max(found.st_size, _LEAST_BYTES)
                 if trouble is not None or room < 0:
-                    files[name] = _File(seen, False, None, trouble or _LEFT_OUT)
+                    files[name] = EntryFile(seen, False, None, trouble or _LEFT_OUT)
                 elif known is not None and known.settled and known.seen == seen:
                     files[name] = known
                 else:
                     with suppress(FileNotFoundError):
                         entry, trouble = self._read(name, found)
-                        files[name] = _File(seen, now_ns - found.st_mtime_ns > _SETTLED_NS, entry, trouble)
+                        files[name] = EntryFile(seen, now_ns - found.st_mtime_ns > _SETTLED_NS, entry, trouble)
         return files
 
     def _refuse_closed(self) -> None:
@@ -276,6 +270,8 @@ class MarkdownFolder:
 
     def _read(self, name: str, found: os.stat_result) -> tuple[Entry | None, str | None]:
         """The entry of a file, or why it cannot be read."""
+        if name != without_surrogates(name):
+            return None, "its name is not UTF-8; rename it"
         try:
             page = front_matter.read(folders.read_file(self.place / name, links=False))
         except FileNotFoundError:
@@ -290,9 +286,9 @@ class MarkdownFolder:
         stem = name.removeprefix(ARCHIVE).removesuffix(ENDING)
         key = unicodedata.normalize("NFC", (written.strip() if isinstance(written, str) else "") or stem)
         listed = tags if isinstance(tags, list) else tags.split(",") if isinstance(tags, str) else []
-        created_ms = self._moment_ms(given.get("created_at"))
-        updated_ms = self._moment_ms(given.get("updated_at")) or created_ms or changed_ms
-        archived_ms = self._moment_ms(given.get("archived_at")) or changed_ms
+        created_ms = front_matter.moment_ms(given.get("created_at"), self.zone)
+        updated_ms = front_matter.moment_ms(given.get("updated_at"), self.zone) or created_ms or changed_ms
+        archived_ms = front_matter.moment_ms(given.get("archived_at"), self.zone) or changed_ms
         return Entry(
             page.body,
             ref=name,
@@ -305,25 +301,11 @@ class MarkdownFolder:
             archived_ms=archived_ms if name.startswith(ARCHIVE) else None,
         )
 
-    def _moment_ms(self, text: Any) -> int | None:
-        try:
-            moment = datetime.fromisoformat(text)
-            here = moment.replace(tzinfo=self.zone) if self.zone else moment.astimezone()
-            return milliseconds(moment if moment.tzinfo else here)
-        except (TypeError, ValueError, OverflowError, OSError):
-            return None
-
-    def _moment(self, time_ms: int | None) -> str | None:
-        if time_ms is None:
-            return None
-        moment = local(time_ms, self.zone).replace(tzinfo=None)
-        return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds")
-
     def _write(self, entry: Entry, before: Entry | None) -> str:
         """Write the file of an entry; its name."""
         if before is not None and not difference(before, entry):
             return before.ref
-        stays = before is not None and _name(before, before.key or "") == _name(entry, entry.key or "")
+        stays = before is not None and name_of(before, before.key or "") == name_of(entry, entry.key or "")
         name = before.ref if before is not None and stays else self._free_name(entry)
         path, old = self.place / name, None if before is None else self._path(before)
         there = b"" if old is None else folders.read_file(old, links=False)
@@ -333,7 +315,7 @@ class MarkdownFolder:
             time_ms = getattr(entry, attribute)
             # A time that stays may be written in another form, such as with a zone: so its line stays.
             if former is None or said not in former.fields or getattr(before, attribute) != time_ms:
-                fields[said] = self._moment(time_ms)
+                fields[said] = front_matter.moment(time_ms, self.zone)
         if before is None and entry.metadata:
             fields["metadata"] = dict(entry.metadata)
         try:
@@ -364,24 +346,24 @@ class MarkdownFolder:
     def _free_name(self, entry: Entry) -> str:
         """A name that no other file has, on any file system."""
         key = entry.key or ""
-        plain, hashed = _name(entry, key), _name(entry, hashed_name(key))
-        there = self._files.get(plain)
-        if entry.archived_ms is not None and there is not None and there.entry is not None:
-            if there.entry.key != key:
-                return hashed
-            # An older one of the key makes room, unless it is the copy of a move that was broken off.
-            if difference(there.entry, entry).keys() - {"archived_ms", "ref", "reason"}:
-                room = _name(entry, hashed_name(f"{key} {there.entry.archived_ms}"))
-                (self.place / plain).replace(self.place / room)
-                self._files[room], self._moved[plain] = self._files.pop(plain), room
-            return plain
         fits = len(key.encode(errors="surrogateescape")) <= _NAME_BYTES and not key.endswith(".")
-        if not (fits and _PLAIN.fullmatch(key)) or is_reserved(key):
-            return hashed
+        plain = fits and _PLAIN.fullmatch(key) and not is_reserved(key)
+        usual = [*([key] if plain else []), hashed_name(key)]
+        for name in (name_of(entry, stem) for stem in usual if entry.archived_ms is not None):
+            if (there := self._files.get(name)) is not None and there.entry is not None and there.entry.key == key:
+                # An older one of the key makes room, unless it is the copy of a move that was broken off.
+                if difference(there.entry, entry).keys() - {"archived_ms", "ref", "reason"}:
+                    room = self._first_free(entry, numbered(key, there.entry.archived_ms or 0))
+                    (self.place / name).replace(self.place / room)
+                    self._files[room], self._moved[name] = self._files.pop(name), room
+                return name
+        return self._first_free(entry, chain(usual, numbered(key, 2)))
+
+    def _first_free(self, entry: Entry, stems: Iterator[str]) -> str:
+        there = set[str]()
         with suppress(FileNotFoundError, NotADirectoryError):
-            if as_seen_carelessly(key + ENDING) in map(as_seen_carelessly, os.listdir((self.place / plain).parent)):
-                return hashed
-        return plain
+            there = set(map(as_seen_carelessly, os.listdir((self.place / name_of(entry, "")).parent)))
+        return name_of(entry, next(stem for stem in stems if as_seen_carelessly(stem + ENDING) not in there))
 
     def _locked(self) -> FileLock:
         """Raises LockTimeout: another process held the folder for too long."""
@@ -400,14 +382,3 @@ class MarkdownFolder:
             raise StorageUnwritable(f"{folder} cannot be written: {folders.advice_on(error)}.", folder) from error
         self.meter.count("layers", "waits", waited)
         return lock
-
-
-def _unusable(found: os.stat_result, owners: Collection[int] | None) -> str | None:
-    """Why a file is not read; None: it is."""
-    if (reason := foreign(found, owners)) is not None:
-        return f"it {reason}"
-    return f"it has more than {MAX_FILE_BYTES:,} bytes" if found.st_size > MAX_FILE_BYTES else None
-
-
-def _name(entry: Entry, stem: str) -> str:
-    return f"{'' if entry.archived_ms is None else ARCHIVE}{stem}{ENDING}"

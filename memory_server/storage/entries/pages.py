@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
-from memory_server.knowledge.note_pages import MARK
+from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.projects import refuse_foreign
 
 

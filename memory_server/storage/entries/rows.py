@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
@@ -38,9 +36,9 @@ from memory_server.knowledge.entry import (
     json_of,
     seq_of,
 )
-from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import schema
-from nlp.index_terms import Sought, index_form, signature, sought_in, terms_of
+from memory_server.storage.entries.vectors import vector_key
+from nlp.index_terms import Sought, index_form, sought_in, terms_of
 
 T = TypeVar("T")
 Done = tuple[Entry | None, tuple[int, bytes | None, int] | None]
@@ -70,10 +68,6 @@ _TAGS = "iif(json_valid(e.tags), e.tags, '[]')"
 _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
 """A text that is alike shares some group of this many neighbouring terms. Of the best candidates, so many times the
 wanted ones are filtered."""
-_VECTOR_MS = 86_400_000
-"""A vector that no live entry has, such as that of a query, is kept for a day."""
-_KEY_BYTES = {"sessions": 16, "conversations": 20}
-"""Bytes of the name of a vector: memories of conversations are kept elsewhere, so they are told apart by it."""
 _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 """Fields that the index depends on."""
 
@@ -138,7 +132,7 @@ class Held:
         )
         taken_back: set[str] = set()
         for number, op, detail in rows:
-            undone = _json(detail, {}, self._lenient).get("change", "") if op == "undo" else ""
+            undone = json_value(detail, {}, self._lenient).get("change", "") if op == "undo" else ""
             if change_id(number) in taken_back:
                 continue
             # Only two changes that are both later than `seq` leave the entry as it was.
@@ -147,13 +141,22 @@ class Held:
             taken_back.add(undone)
         return None
 
+    def changed_since(self, seq: int) -> tuple[list[Entry], list[str]]:
+        since = "SELECT entry FROM changes WHERE operation > ?"
+        gone = self._connection.execute(
+            "SELECT json_extract(c.before, '$.ref') FROM changes c JOIN operations o ON o.seq = c.operation "
+            f"WHERE o.scope = ? AND o.seq > ? AND c.after_version = 0 AND c.entry IN ({since} AND after_version > 0)",
+            (self._number, seq, seq),
+        )
+        return list(self.rows(f"e.id IN ({since})", [seq])), [row[0] for row in gone if row[0] is not None]
+
     def former(self, seq: int) -> list[Former]:
         rows = self._connection.execute(
             "SELECT c.entry, c.before, c.after_version FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE o.seq = ? AND o.scope = ? ORDER BY c.rowid",
             (seq, self._number),
         )
-        return [Former(row[0], row[1] and _json(row[1], {}, self._lenient), row[2]) for row in rows]
+        return [Former(row[0], row[1] and json_value(row[1], {}, self._lenient), row[2]) for row in rows]
 
     def search(self, query: Query) -> Hits:
         sought = sought_in(query.text) if self._number is not None else ()
@@ -225,14 +228,14 @@ class Held:
         if isinstance(change, Entry):
             return self._put(change, mirror)
         execute, here = self._connection.execute, (change.id, self._number)
-        found = execute("SELECT archived_ms FROM entries WHERE id = ? AND scope = ?", here).fetchone()
+        found = execute("SELECT archived_ms, ref FROM entries WHERE id = ? AND scope = ?", here).fetchone()
         if found is None or (isinstance(change, Archive) and found[0] is not None):
             return None, None
         execute("DELETE FROM terms WHERE rowid = ?", here[:1])
         if isinstance(change, Purge):
             execute("DELETE FROM entries WHERE id = ?", here[:1])
             execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before IS NOT NULL", here[:1])
-            return None, (change.id, b"{}", 0)
+            return None, (change.id, orjson.dumps({"ref": found[1]}), 0)
         into = "UPDATE entries SET archived_ms = ?, reason = ?, version = version + 1 WHERE id = ?"
         execute(into, (change.at_ms, change.reason, change.id))
         (version,) = execute("SELECT version FROM entries WHERE id = ?", here[:1]).fetchone()
@@ -338,157 +341,6 @@ class Held:
             )
 
 
-def commit(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    decide: Decide[T],
-    operation: Operation,
-    embeds: str = "",
-    *,
-    mirror: bool = False,
-) -> Committed[T]:
-    """Decide and store, in the caller's transaction. `mirror`: of entries that are kept elsewhere, so without history,
-    and what is archived is searched too."""
-    began = time.perf_counter()
-    changes, result = decide(Held(connection, scope, embeds))
-    held = Held(connection, scope, embeds, make=bool(changes))
-    done = [held.apply(change, mirror=mirror) for change in changes]
-    formers = [former for _, former in done if former is not None]
-    stored = tuple(after for after, _ in done if after is not None)
-    if not formers or mirror:
-        return Committed(result, stored, None)
-    took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
-    seq = held.note(replace(operation, took_ms=took_ms), [former[0] for former in formers])
-    connection.executemany("INSERT INTO changes VALUES(?, ?, ?, ?)", [(seq, *former) for former in formers])
-    return Committed(result, stored, seq)
-
-
-def operations(
-    connection: sqlite3.Connection, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
-) -> list[tuple[Scope, Operation]]:
-    """A page of what was done, newest first."""
-    lenient = schema.is_lenient(connection)
-    chosen = scope or Scope("notes")
-    of_caller = "".join(f" AND json_extract(o.caller, '$.{name}') = :{name}" for name in caller)
-    rows = connection.execute(
-        "SELECT s.space, s.owner, o.op, o.by, o.at_ms, o.caller, o.entries, o.error, o.took_ms, o.detail, o.seq "
-        "FROM operations o JOIN scopes s ON s.id = o.scope "
-        f"WHERE (:any OR (s.space = :space AND s.owner = :owner)) AND o.seq < :before{of_caller} "
-        "ORDER BY o.seq DESC LIMIT :limit",
-        {"any": scope is None, "space": chosen.space, "owner": chosen.owner, "before": before or 2**62, "limit": limit}
-        | dict(caller),
-    )
-    return [
-        (
-            Scope(space, owner),
-            Operation(
-                op,
-                by,
-                at_ms,
-                _json(caller, {}, lenient),
-                tuple(_json(entries, [], lenient)),
-                error,
-                took_ms,
-                _json(detail, {}, lenient),
-                seq,
-            ),
-        )
-        for space, owner, op, by, at_ms, caller, entries, error, took_ms, detail, seq in rows
-    ]
-
-
-def rebuild(connection: sqlite3.Connection) -> int:
-    """Make the index again; the number of live entries. A damaged index is mended too, since it is made and not
-    emptied."""
-    connection.execute("DROP TABLE terms")
-    connection.execute(schema.TERMS)
-    for scope in [Scope(*row) for row in connection.execute("SELECT space, owner FROM scopes")]:
-        held = Held(connection, scope)
-        for entry in held.rows("e.archived_ms IS NULL", []):
-            held.index(entry)
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
-    return int(connection.execute("SELECT count(*) FROM terms").fetchone()[0])
-
-
-def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
-    """The name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and text, so
-    that nobody learns from a known vector what somebody else has said. That of a text of a conversation is longer.
-    Without a scope: the bytes of the model."""
-    mark = sha256(model.encode()).digest()[:4]
-    if scope is None:
-        return mark
-    size = _KEY_BYTES["conversations" if scope.space == "conversations" else "sessions"]
-    return mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[: size - len(mark)]
-
-
-def known_vectors(connection: sqlite3.Connection, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
-    """The vectors of those texts that have one."""
-    known = "SELECT vector FROM vectors WHERE key = ?"
-    found = ((text, connection.execute(known, (vector_key(embeds, scope, text),)).fetchone()) for text in texts)
-    return {text: row[0] for text, row in found if row is not None}
-
-
-def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> list[tuple[Scope, str]]:
-    """Texts of memories of users without a vector, newest first. Before, keys of another model, and those that a
-    process without a model left out, are set, and vectors of another length than the newest are removed."""
-    live = "e.archived_ms IS NULL AND s.space = 'sessions'"
-    other = (
-        "SELECT e.id, s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
-        f"WHERE {live} AND substr(e.vector_key, 1, 4) IS NOT ?"
-    )
-    mark = vector_key(embeds)
-    stale = connection.execute(other, (mark,)).fetchall()
-    keys = [(vector_key(embeds, Scope(row[1], row[2]), row[3]), row[0]) for row in stale]
-    connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
-    _forget_other_lengths(connection, mark)
-    missing = (
-        "SELECT s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
-        f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} AND v.key IS NULL "
-        "GROUP BY e.vector_key ORDER BY e.id DESC LIMIT ?"
-    )
-    return [(Scope(row[0], row[1]), row[2]) for row in connection.execute(missing, (limit,))]
-
-
-def _forget_other_lengths(connection: sqlite3.Connection, mark: bytes) -> None:
-    """Remove the vectors of a model that have another length than the newest."""
-    connection.execute(
-        "DELETE FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' AND length(vector) != (SELECT "
-        "length(vector) FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' ORDER BY used_ms DESC LIMIT 1)",
-        {"mark": mark},
-    )
-
-
-def forget_vectors(
-    connection: sqlite3.Connection, embeds: str, live: Iterable[tuple[Scope, str]], before_ms: int
-) -> None:
-    """Remove the vectors of conversations that were made before that time and are of no live text, and vectors of
-    another length than the newest."""
-    _forget_other_lengths(connection, vector_key(embeds))
-    connection.execute("CREATE TEMP TABLE live(key BLOB PRIMARY KEY) WITHOUT ROWID")
-    connection.executemany("INSERT OR IGNORE INTO live VALUES(?)", ((vector_key(embeds, *each),) for each in live))
-    older = "DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND key NOT IN (SELECT key FROM live)"
-    connection.execute(older, (_KEY_BYTES["conversations"], before_ms))
-    connection.execute("DROP TABLE temp.live")
-
-
-def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
-    """Forget former texts and operations that are older than these times, vectors of no live entry, and scopes of which
-    nothing is left, and merge the pieces of the index."""
-    unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
-    older = f"DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND {unused}"
-    connection.execute(older, (_KEY_BYTES["sessions"], now_ms - _VECTOR_MS))
-    older = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
-    blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"
-    connection.execute(blank, (texts_before_ms,))
-    connection.execute(f"DELETE FROM changes WHERE {older}", (operations_before_ms,))
-    for table in ("operations", "model_calls"):
-        connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (operations_before_ms,))
-    connection.execute(
-        "DELETE FROM scopes WHERE id NOT IN (SELECT scope FROM entries) AND id NOT IN (SELECT scope FROM operations)"
-    )
-    connection.execute("INSERT INTO terms(terms) VALUES('optimize')")
-
-
 def _condition(where: Filter) -> tuple[str, list[Any]]:
     """The conditions of a filter in SQL, with their values."""
     each: list[tuple[Any, ...]] = [
@@ -515,11 +367,11 @@ def _condition(where: Filter) -> tuple[str, list[Any]]:
 
 def _entry(row: sqlite3.Row, lenient: bool = False) -> Entry:
     values = {name: row[name] for name in FIELDS}
-    values |= {name: tuple(_json(values[name], [], lenient)) for name in LISTS}
-    return Entry(**values | {"metadata": _json(values["metadata"], {}, lenient)})
+    values |= {name: tuple(json_value(values[name], [], lenient)) for name in LISTS}
+    return Entry(**values | {"metadata": json_value(values["metadata"], {}, lenient)})
 
 
-def _json(text: str, damaged: Any, lenient: bool) -> Any:
+def json_value(text: str, damaged: Any, lenient: bool) -> Any:
     """A value that was stored as JSON; `damaged` where it cannot be read. Raises sqlite3.DatabaseError: it cannot be
     read, and `lenient` is not set."""
     try:

@@ -123,9 +123,10 @@ def version_of(connection: sqlite3.Connection, place: Path | None) -> int:
     Raises:
         StorageError: the file is another program's, or a newer version's.
     """
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    # The tables first: another process may make all of them, and the numbers, between two of these reads.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if tables and application != APPLICATION:
         raise StorageError(f"{place} is a database of another program; move it away, and try again.", place)
     if version > VERSION:
@@ -258,6 +259,8 @@ def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
 
 
 def make_file(place: Path) -> None:
-    """An empty file at `place`, its owner's only; SQLite gives the files beside it the same mode."""
+    """An empty file at `place`, its owner's only, unless something is there; SQLite gives the files beside it the same
+    mode. A file that is there is not opened: closing it would take away the locks that this process has on it."""
     folders.make_folder(place.parent)
-    folders.open_file(place, "ab").close()  # which refuses a link
+    with contextlib.suppress(FileExistsError):
+        folders.open_file(place, "xb").close()

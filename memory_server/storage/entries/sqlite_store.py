@@ -29,7 +29,7 @@ from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall
-from memory_server.storage.entries import examination, rows, schema
+from memory_server.storage.entries import examination, operations, rows, schema, vectors
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class SqliteStore:
         if not self.read_only and self.place is not None and not self.place.exists():
             await self.look(scope, decide)  # a decision that refuses must not leave an empty database
         dated = self._dated(operation)
-        return await self._write(lambda c: rows.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
+        return await self._write(lambda c: operations.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
 
     async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
         return await self._read(lambda c: read(rows.Held(c, scope, self.embeds)))
@@ -96,7 +96,7 @@ class SqliteStore:
         limit: int = 50,
         caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
-        return await self._read(lambda c: rows.operations(c, scope, before, limit, caller))
+        return await self._read(lambda c: operations.operations(c, scope, before, limit, caller))
 
     async def note_call(self, call: ModelCall) -> None:
         def write(connection: sqlite3.Connection) -> None:
@@ -114,13 +114,13 @@ class SqliteStore:
         return await self._read(lambda c: [Scope(row[0], row[1]) for row in c.execute(query, (space, space))])
 
     async def rebuild(self) -> int:
-        count = await self._write(rows.rebuild)
+        count = await self._write(operations.rebuild)
         await self._alone("VACUUM")
         return count
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
         if await self.scopes():
-            await self._write(lambda c: rows.tidy(c, texts_before_ms, operations_before_ms, self.clock()))
+            await self._write(lambda c: operations.tidy(c, texts_before_ms, operations_before_ms, self.clock()))
             await self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def uses(self, place: str) -> dict[str, tuple[int, int]]:
@@ -135,19 +135,19 @@ class SqliteStore:
         await self._use(used, [(place, key, at_ms) for key in keys])
 
     async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(lambda c: rows.known_vectors(c, self.embeds, scope, texts))
+        return await self._read(lambda c: vectors.known_vectors(c, self.embeds, scope, texts))
 
-    async def keep_vectors(self, vectors: Mapping[tuple[Scope, str], bytes]) -> None:
+    async def keep_vectors(self, made: Mapping[tuple[Scope, str], bytes]) -> None:
         now_ms = self.clock()
-        values = [(rows.vector_key(self.embeds, *named), vector, now_ms) for named, vector in vectors.items()]
+        values = [(vectors.vector_key(self.embeds, *named), vector, now_ms) for named, vector in made.items()]
         await self._use("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
 
     async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
-        return await self._write(lambda c: rows.without_vector(c, self.embeds, limit)) if await self.scopes() else []
+        return await self._write(lambda c: vectors.without_vector(c, self.embeds, limit)) if await self.scopes() else []
 
     async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
         if self.place is None or self.place.exists():
-            await self._write(lambda c: rows.forget_vectors(c, self.embeds, live, before_ms))
+            await self._write(lambda c: vectors.forget_vectors(c, self.embeds, live, before_ms))
 
     async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
@@ -169,13 +169,22 @@ class SqliteStore:
         path = self._place_aside(self.place)
         _copy(connection, path)
         for old in path.parent.glob("knowledge-*.sqlite3*"):
-            if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
-                folders.remove_file(old)
+            with suppress(FileNotFoundError):  # that of another process, which is made just now
+                if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
+                    folders.remove_file(old)
         return path
 
     def _place_aside(self, place: Path) -> Path:
-        now_ms = self.clock()
-        return place.parent / "archive" / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+        """A new empty file, named after the present moment or the first one after it that no other copy has."""
+        now_ms, aside = self.clock(), place.parent / "archive"
+        folders.make_folder(aside)
+        while True:
+            path = aside / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+            try:
+                folders.open_file(path, "xb").close()
+                return path
+            except FileExistsError:
+                now_ms += 1
 
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
@@ -218,10 +227,9 @@ class SqliteStore:
     def _move_away(self, place: Path) -> None:
         """Keep a file that cannot be opened, with those beside it, where a new one takes its place."""
         aside = self._place_aside(place)
-        folders.make_folder(aside.parent)
         for ending in ("-wal", "-shm", ""):  # the database last: a new one must not get the old log
             with suppress(FileNotFoundError):
-                Path(f"{place}{ending}").rename(f"{aside}{ending}")
+                Path(f"{place}{ending}").replace(f"{aside}{ending}")
         log.warning("%s was damaged; it is kept as %s", place, aside)
 
     async def examine(self) -> list[Finding]:

@@ -21,7 +21,7 @@ from memory_server.conversations.changes import Commit, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import StorageUnwritable
-from memory_server.kernel.files import folder_name, hashed_name
+from memory_server.kernel.folder_names import folder_name, hashed_name
 from memory_server.storage.json_store import codec, past, snapshots
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
 from memory_server.storage.partition import journal

@@ -21,9 +21,10 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import times
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import folder_name, hash_in, hashed_name, locks_fail, try_lock
+from memory_server.kernel.files import locks_fail, try_lock
+from memory_server.kernel.folder_names import find_folder, folder_name, hash_in, hashed_name, subfolders
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding, Grade, counted
+from memory_server.kernel.text import Finding, Grade, counted, visible
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import codec, past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
@@ -134,14 +135,14 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
         state = "does not name the conversation" if path.exists() else "is missing"
         yield "error", f"{path} {state}, so that the conversation cannot be found; put it back or restore a backup."
         return
-    home = folders.find_folder(data_dir, name)
+    home = find_folder(data_dir, name)
     if not home.exists():
         yield "error", f"{folder} holds this conversation, which is looked for in {home.name}: rename it to that."
     elif home.samefile(folder):
         # Under another locale an id in UTF-8 was read as `name`, and the folder's name written as the same bytes again.
         meant = folder.name.rpartition("~")[0]
         as_made = unicodedata.normalize("NFC", folder.name) in (folder_name(name), hashed_name(name), name)
-        if not as_made and meant.isprintable() and folders.find_folder(data_dir, meant).exists():
+        if not as_made and meant.isprintable() and find_folder(data_dir, meant).exists():
             said = f"{folder} holds memories of {meant}, whose id was misread under another locale: export this"
             mend = f"write {meant} for its id in that file, import that, and move this folder away"
             yield "warning", f"{said} conversation, {mend}."
@@ -263,7 +264,7 @@ def _disk(data_dir: Path) -> Iterator[Said]:
 
 def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
     newest = 0
-    for folder in folders.subfolders(data_dir):
+    for folder in subfolders(data_dir):
         with contextlib.suppress(OSError):
             path = folder / folders.PRIVATE / "journal.jsonl"
             newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
@@ -278,18 +279,24 @@ def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Said]:
 
 def _backups(data_dir: Path) -> Iterator[Said]:
     place = data_dir / folders.PRIVATE / "backups"
-    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
-        yield "note", f"{path} is a backup that is being made, or was cut short; then delete it."
+    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next*")]):
+        yield "note", f"{visible(str(path))} is a backup that is being made, or was cut short; then delete it."
     shelf = BackupFolder(place)
-    found = shelf.listed()
+    try:
+        found = shelf.listed()
+    except OSError as error:
+        yield "warning", f"{place} cannot be read: {error.strerror}."
+        return
     problems = []
     for backup in found:
+        if backup.problem is not None:
+            problems.append(f"The backup {backup.name} cannot be used: {backup.problem}.")
+            continue
         try:
             with shelf.open(backup.name):  # checks the whole file, as a restore does
                 pass
         except (BackupNotFound, StorageError) as error:
-            unread = f"The backup {backup.name} cannot be used: {backup.problem}."
-            problems.append(str(error) if backup.problem is None else unread)
+            problems.append(str(error))
     for problem in problems:
         yield "warning", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it."
     if found and not problems:

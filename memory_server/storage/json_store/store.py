@@ -18,7 +18,7 @@ from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import FolderNames
+from memory_server.kernel.folder_names import FolderNames, find_folder, subfolders
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import past
@@ -84,7 +84,7 @@ class JsonFileStore:
 
     async def conversations(self) -> list[str]:
         def listed() -> list[str]:
-            there, found = folders.subfolders(self.data_dir), []
+            there, found = subfolders(self.data_dir), []
             names = FolderNames(folder.name for folder in there)
             for folder in there:
                 try:
@@ -147,7 +147,7 @@ class JsonFileStore:
 
     def folder(self, conversation_id: str) -> Path:
         """Where a conversation is kept, or would be."""
-        return translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
+        return translated(self.data_dir, lambda: find_folder(self.data_dir, conversation_id))
 
     def _conversation(self, conversation_id: str) -> OpenConversation:
         conversation = self._open.pop(conversation_id, None)

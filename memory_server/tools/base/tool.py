@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
-from memory_server.memories.context import Context
+from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging, fitted
 from memory_server.tools.base.result import Result as Result
 
@@ -94,7 +94,7 @@ class Tool:
 
     @cached_property
     def arguments(self) -> type[Arguments]:
-        """Its arguments besides the context. Made at first use: most processes call one tool at most."""
+        """Its arguments besides the call. Made at first use: most processes call one tool at most."""
         fields: dict[str, Any] = {}
         for name, parameter in list(self._signature.parameters.items())[1:]:
             words = [each for each in getattr(parameter.annotation, "__metadata__", ()) if isinstance(each, str)]
@@ -142,10 +142,10 @@ class ToolFailed(MemoryServerError):
     """A call that failed and changed nothing; the message is one sentence for the caller."""
 
 
-async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
+async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
-    with context.services.meter.call(tool.name):
+    with made.memories.services.meter.call(tool.name):
         try:
             _refuse_excess(tool, arguments)
             checked = tool.arguments.model_validate(dict(arguments))
@@ -154,9 +154,9 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
         except ValidationError as error:
             raise ToolFailed(complaint(tool, error)) from error
         try:
-            result = await tool.function(context, **vars(checked))
+            result = await tool.function(made, **vars(checked))
         except MemoryServerError as error:
-            raise ToolFailed(shown(context.told(str(error)), MOST_SAID_CHARS)) from error
+            raise ToolFailed(shown(made.memories.for_callers(str(error)), MOST_SAID_CHARS)) from error
         except Exception as error:
             log.exception("%s failed", tool.name)
             raise ToolFailed(

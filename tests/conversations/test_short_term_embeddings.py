@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from knowledge.test_meaning import FAULTS
+from knowledge.test_embeddings import FAULTS
 from knowledge_past import cleaned
 from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 
@@ -24,9 +24,9 @@ from memory_server.config import Settings
 from memory_server.conversations.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, Found, vectors_of
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.meaning import LATER_AT_ONCE, NO_VECTORS
+from memory_server.knowledge.embeddings import LATER_AT_ONCE, NO_VECTORS
 from memory_server.memories.turns import recollect
-from memory_server.shim import RECALL_SECONDS
+from memory_server.shared_process.entrance import RECALL_SECONDS
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
@@ -96,7 +96,7 @@ async def test_a_memory_comes_that_shares_no_word_and_its_receipt_says_both_rank
             "text": "peanuts",
             "conversation_id": "chat",
         }
-        said = (await call(TOOLS["explain_recall"], app.context, why)).text
+        said = (await call(TOOLS["explain_recall"], app.call, why)).text
         assert "Not relevant enough" in said, "it would not come unasked"
         assert f"eaning {near.cosine:.2f}, rank 1" in said
     assert fake.paths == ["/v1/embeddings"] * len(fake.paths)
@@ -116,7 +116,7 @@ async def test_without_an_answer_it_is_stored_at_once_and_found_by_words(tmp_pat
         assert texts(found)[0] == "我的猫叫小花"
         assert reason in found.only_words or found.only_words.endswith("passed over after failures")
         asked = {"recentMessages": [{"role": "user", "content": "我的猫叫什么？"}], "conversation_id": "chat"}
-        said = (await call(TOOLS["search_short_term_memories"], app.context, asked)).text
+        said = (await call(TOOLS["search_short_term_memories"], app.call, asked)).text
         assert "Searched by words only: openai/m" in said
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from memory_server.knowledge.callers import FIELDS, SOURCES, Named, Source, from_headers, named, resolve
+from memory_server.knowledge.sessions.ids import FIELDS, SOURCES, Named, Source, from_headers, named, resolve
 
 NAMES: dict[Source, str] = {"argument": "a", "header": "h", "session": "s", "setting": "d"}
 MIXES = [mix for n in range(5) for mix in itertools.combinations(SOURCES, n)]

@@ -1,5 +1,5 @@
-"""The conversations of a store, and everything that a call may use, as one value made for each request: a server can
-give each caller its own."""
+"""The memories of a home, opened once, and a call that uses them: a server makes one for each request, so that each
+caller can have its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
-from memory_server.knowledge.callers import STDIO, Wire
+from memory_server.knowledge.sessions.ids import STDIO, Wire
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore
@@ -29,35 +29,36 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Context:
-    """`conversations` and the `services` that they share. `shelf` opens the place of their backups, `examine` gives the
-    findings about the place of the memories, `examinations` blocking calls for those about each conversation, and
-    `family` the knowledge; of its toolsets `unasked_from` at most
-    `unasked_chars` characters come to each turn. `caller` names the caller; None if there is only one. `wire`: how the
-    call came. `hidden`: the folder of the memories, whose place is not for the callers."""
+class Memories:
+    """Everything of one home, opened once. The `conversations` share the `services`. `open_backups` opens the place of
+    the backups and `open_knowledge` the knowledge, each at its first use; `examine` gives the findings about the place
+    of the memories, `examinations` blocking calls for those about each conversation. Of the toolsets `auto_recall_from`
+    at most `auto_recall_chars` characters come to each turn. `hidden`: the folder of the memories, whose place is not
+    for the callers."""
 
     conversations: Conversations
     services: Services
-    shelf: Callable[[], BackupStore]
+    open_backups: Callable[[], BackupStore]
     examine: Callable[[], Awaitable[Sequence[Finding]]]
     examinations: Callable[[], Sequence[Callable[[], list[Finding]]]]
-    family: Callable[[], Knowledge]
-    caller: str | None = None
-    unasked_chars: int = 0
-    unasked_from: frozenset[str] = frozenset()
-    wire: Wire = STDIO
+    open_knowledge: Callable[[], Knowledge]
+    auto_recall_chars: int = 0
+    auto_recall_from: frozenset[str] = frozenset()
     hidden: Path | None = None
 
-    def told(self, text: str) -> str:
-        """A sentence of the server as the callers see it: without the place of the memories, if it is hidden."""
-        if self.hidden is None:
+    def for_callers(self, text: str) -> str:
+        """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
+        if self.hidden is None or os.sep not in text:
             return text
-        return text.replace(f"{self.hidden}{os.sep}", "").replace(str(self.hidden), "the data folder")
+        places = {each.folder.place: "the layer" for each in self.knowledge.layers.known}
+        for place, name in {**places, self.hidden: "the data folder"}.items():
+            text = text.replace(f"{place}{os.sep}", "").replace(str(place), name)
+        return text
 
-    @property
+    @cached_property
     def knowledge(self) -> Knowledge:
         """Notes and other knowledge."""
-        return self.family()
+        return self.open_knowledge()
 
     @cached_property
     def engines(self) -> tuple[Lifecycle, ...]:
@@ -71,7 +72,7 @@ class Context:
         """The backups of all that is kept."""
         from memory_server.memories.backups import Backups
 
-        return Backups(self.engines, self.services.clock, self.shelf())
+        return Backups(self.engines, self.services.clock, self.open_backups())
 
     def language(self, texts: Sequence[str]) -> Language:
         """The readers' language, or that of `texts` where it is not set."""
@@ -102,3 +103,13 @@ class Context:
             max_chars=max_chars,
             given=given,
         )
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: the memories that it may use, its `conversations` (which have the usual one of this caller), and how it
+    came."""
+
+    memories: Memories
+    conversations: Conversations
+    wire: Wire = STDIO

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from memory_server.kernel.errors import MemoryNotFound, NothingToKeep
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import Held
+from memory_server.knowledge.sessions.ids import Caller
 
 Mode = Literal["inference", "direct"]
 SearchType = Literal["vector", "text", "hybrid"]

@@ -6,8 +6,6 @@ a search and a refusal; notes hold ids, never texts.
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +15,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsF
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import NOTHING, Message, without_surrogates
 from memory_server.kernel.text import counted, shown
-from memory_server.knowledge.callers import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
+from memory_server.knowledge.embeddings import Meaning
 from memory_server.knowledge.entry import (
     Archive,
     Change,
@@ -29,24 +27,21 @@ from memory_server.knowledge.entry import (
     change_id,
     usable,
 )
-from memory_server.knowledge.facts import (
+from memory_server.knowledge.policies import to_keep
+from memory_server.knowledge.ports import Embeddings, EntryStore, Held, Models
+from memory_server.knowledge.ranking import by_meaning, by_ranks, by_relevance
+from memory_server.knowledge.sessions.facts import (
     EXTRACTION,
     FACTS_SCHEMA,
-    MERGE,
     MOST_ASKED_CHARS,
     SHOWN,
-    TEXT_SCHEMA,
     asked,
     decided,
     facts_of,
-    merged_of,
 )
-from memory_server.knowledge.meaning import Meaning
-from memory_server.knowledge.options import SessionSettings
-from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import Asked, Embeddings, EntryStore, Held, Models
-from memory_server.knowledge.ranking import LEAST_SHARE, by_meaning, by_ranks, by_relevance
-from memory_server.knowledge.session_records import (
+from memory_server.knowledge.sessions.ids import NOBODY, STDIO, Begun, Caller, Named, Wire, resolve
+from memory_server.knowledge.sessions.models import NO_MODEL, Doing, SessionModels, SessionOptions
+from memory_server.knowledge.sessions.records import (
     Mode,
     Outcome,
     SearchType,
@@ -67,40 +62,6 @@ MOST_TRIES = 3
 """How often a memory is merged anew that somebody else changed meanwhile."""
 MEASURED = 10_000
 """The newest operations, of which statistics are made."""
-NO_MODEL = "no model is configured; set llm.providers"
-VECTOR_SECONDS = 2.0
-"""How long a call waits for vectors."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOptions(SessionSettings):
-    """`total_seconds`: of all models together; `page_bytes`: JSON of a page of memories."""
-
-    least_share: float = LEAST_SHARE
-    total_seconds: float = 20.0
-    page_bytes: int = 30_000
-    extraction_prompt: str | None = None
-    merge_prompt: str | None = None
-
-
-class _Doing:
-    """A call that is going on: what its note will say."""
-
-    def __init__(self) -> None:
-        self.began = time.perf_counter()
-        self.ids: Sequence[int] = ()
-        self.noted = False
-        self.detail: dict[str, Any] = {}
-
-    def spent(self, done: Asked[Any]) -> None:
-        """Count what a model took."""
-        took = {"input_tokens": done.input_tokens, "output_tokens": done.output_tokens, "cost": done.cost}
-        for name, value in (took | {"model_calls": 1}).items():
-            self.detail[name] = self.detail.get(name, 0) + value
-
-    @property
-    def took_ms(self) -> float:
-        return (time.perf_counter() - self.began) * 1000
 
 
 @dataclass(eq=False)
@@ -117,6 +78,7 @@ class Sessions:
     def __post_init__(self) -> None:
         self._begun = Begun()
         self.meaning = Meaning(self.store, self.embeddings)
+        self._with_models = SessionModels(self.store, self.options, self.models, self.meaning)
 
     def begin(self, given: Named, wire: Wire = STDIO) -> Caller:
         """Set what later calls that name nobody mean; what `given` leaves out stays. Nothing given: only tell it.
@@ -177,14 +139,14 @@ class Sessions:
                     reason = str(failure)
             new = [usable(replace(base, body=text, metadata=said | given)) for text, said in texts]
             doing.detail |= {"mode": "direct"}
-            await self._embed(caller, doing, [each.body for each in new])
+            await self._with_models.embed(caller, doing, [each.body for each in new])
             entries, change = await self._commit(caller, doing, "add", by, lambda _: new)
             return Outcome(tuple(("ADD", each) for each in entries), "direct", reason, change)
 
     async def _infer(
         self,
         caller: Caller,
-        doing: _Doing,
+        doing: Doing,
         texts: Sequence[tuple[str, Mapping[str, Any]]],
         base: Entry,
         prompt: str | None,
@@ -197,7 +159,7 @@ class Sessions:
         where, words = where_of(caller), "\n".join(text for text, _ in texts)
         vector = b""
         with suppress(ModelsFailed, NothingToKeep):
-            vector = await self._vector_of(caller, doing, words)
+            vector = await self._with_models.vector_of(caller, doing, words)
 
         def known(held: Held) -> list[Entry]:
             """Those that share words with what was said, and those that are near to it."""
@@ -210,8 +172,8 @@ class Sessions:
         shown_ = await self.store.look(scope_of(caller), known)
         system = self.options.extraction_prompt or EXTRACTION
         system += f"\n{prompt}" if prompt else ""
-        facts = await self._ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
-        await self._embed(caller, doing, [fact.text for fact in facts])
+        facts = await self._with_models.ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
+        await self._with_models.embed(caller, doing, [fact.text for fact in facts])
         what: list[tuple[str, Entry]] = []
 
         def decide(held: Held) -> list[Change]:
@@ -222,44 +184,6 @@ class Sessions:
         stored = iter(entries)
         done = tuple((event, entry if event == "NONE" else next(stored)) for event, entry in what)
         return Outcome(done, "inference", None if facts else "the model found nothing to keep", change)
-
-    async def _ask(
-        self,
-        doing: _Doing,
-        purpose: str,
-        system: str,
-        data: str,
-        schema: Mapping[str, Any],
-        read: Callable[[Any], T],
-    ) -> T:
-        """Ask a model, and note what it took. Raises ModelsFailed: there is none, or none answered."""
-        if self.models is None:
-            raise ModelsFailed(NO_MODEL)
-        done = await self.models.ask(purpose, system, data, schema, read, self._left(doing))
-        doing.detail |= {"mode": "inference", "model": done.provider}
-        doing.spent(done)
-        return done.value
-
-    async def _embed(self, caller: Caller, doing: _Doing, texts: Sequence[str]) -> None:
-        """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
-        with suppress(ModelsFailed):
-            seconds = min(VECTOR_SECONDS, self._left(doing))
-            await self.meaning.vectors(scope_of(caller), texts, seconds, doing.spent)
-
-    def _left(self, doing: _Doing) -> float:
-        """Seconds that the whole call may still take."""
-        return max(0.0, self.options.total_seconds - doing.took_ms / 1000)
-
-    async def _vector_of(self, caller: Caller, doing: _Doing, query: str) -> bytes:
-        """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: it cannot be had.
-        NothingToKeep: all of it is private or recalled."""
-        scope, where, meant = scope_of(caller), where_of(caller), to_keep(query)
-        if self.meaning.embeddings is not None and not await self.store.look(scope, lambda held: held.count(where)):
-            return b""
-        vectors = await self.meaning.vectors(scope, [meant], VECTOR_SECONDS, doing.spent)
-        if meant not in vectors:
-            raise ModelsFailed("the model does not take this query")
-        return vectors[meant]
 
     async def search(
         self, caller: Caller, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
@@ -272,7 +196,7 @@ class Sessions:
                 raise InvalidInput("The query is empty; write words of what you look for.")
             if search_type != "text":
                 try:
-                    vector = await self._vector_of(caller, doing, query)
+                    vector = await self._with_models.vector_of(caller, doing, query)
                 except (ModelsFailed, NothingToKeep) as failure:
                     reason = str(failure)
                 search_type = search_type if vector else "text"
@@ -343,8 +267,8 @@ class Sessions:
             used = "direct" if reason else used
             for _ in range(MOST_TRIES):
                 before: Entry = await self.store.look(scope_of(caller), lambda held: own(held, caller, memory_id))
-                body = text if used == "direct" else await self._merged(doing, before.body, text)
-                await self._embed(caller, doing, [body])
+                body = text if used == "direct" else await self._with_models.merged(doing, before.body, text)
+                await self._with_models.embed(caller, doing, [body])
 
                 def decide(held: Held, before: Entry = before, body: str = body) -> list[Change]:
                     now = own(held, caller, memory_id)
@@ -358,15 +282,6 @@ class Sessions:
                 if entries:
                     return Outcome((("UPDATE", entries[0]),), used, reason, change)
             raise InvalidInput(f"Memory {memory_id} was changed meanwhile; read it again.")
-
-    async def _merged(self, doing: _Doing, memory: str, data: str) -> str:
-        """What a model makes of both. Raises ModelsFailed: none answered."""
-        system = self.options.merge_prompt or MERGE
-        asked_ = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
-        try:
-            return await self._ask(doing, "merge", system, asked_, TEXT_SCHEMA, merged_of)
-        except ModelsFailed as failure:
-            raise ModelsFailed(f"Nothing was changed: {failure}; try again, or give mode: direct.") from failure
 
     async def delete(self, caller: Caller, memory_id: int, *, by: str = "api") -> Outcome:
         """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
@@ -420,7 +335,7 @@ class Sessions:
         return SessionFigures(*counts, measured(operations), spent(operations))
 
     async def _commit(
-        self, caller: Caller, doing: _Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]
+        self, caller: Caller, doing: Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]
     ) -> tuple[tuple[Entry, ...], str | None]:
         """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
         operation = Operation(op, by, 0, told(caller), took_ms=doing.took_ms, detail=doing.detail)
@@ -429,10 +344,10 @@ class Sessions:
         return done.entries, None if done.seq is None else change_id(done.seq)
 
     @asynccontextmanager
-    async def _noting(self, caller: Caller, op: str, by: str) -> AsyncIterator[_Doing]:
+    async def _noting(self, caller: Caller, op: str, by: str) -> AsyncIterator[Doing]:
         """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
         cannot be written now is left out, so that a search does not wait for writers."""
-        doing, error = _Doing(), None
+        doing, error = Doing(), None
         try:
             yield doing
         except MemoryServerError as problem:

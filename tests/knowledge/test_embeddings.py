@@ -19,10 +19,10 @@ from users_apart import World
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.scopes import Scope
-from memory_server.knowledge import sessions
-from memory_server.knowledge.meaning import AT_ONCE, NO_EMBEDDINGS
+from memory_server.knowledge.embeddings import AT_ONCE, NO_EMBEDDINGS
 from memory_server.knowledge.ports import Asked
-from memory_server.knowledge.sessions import VECTOR_SECONDS
+from memory_server.knowledge.sessions import models
+from memory_server.knowledge.sessions.models import VECTOR_SECONDS
 from memory_server.llm.wire import unit
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
@@ -46,13 +46,13 @@ async def make_missing(app: App) -> tuple[int, int, str]:
 
 
 async def search(app: App, query: str, kind: str, **more: Any) -> dict[str, Any]:
-    return await said(app.context, "memory_search", query=query, search_type=kind, **more)
+    return await said(app.call, "memory_search", query=query, search_type=kind, **more)
 
 
 async def test_a_memory_is_found_that_shares_no_word_with_the_query(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
         for text in ("对花生过敏", "有一只狗", "住在波恩"):
-            await said(app.context, "memory_add", messages=text)
+            await said(app.call, "memory_add", messages=text)
         assert contents(await search(app, "坚果", "text")) == []
         found = await search(app, "坚果", "vector")
         assert (contents(found), found["search_type_used"], found["total"]) == (["对花生过敏"], "vector", 1)
@@ -72,7 +72,7 @@ async def test_agent_and_limit_hold_for_meaning(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, _):
         for number in range(6):
             ids = {"user_id": "ann", "agent_id": f"a{number % 2}"}
-            await said(app.context, "memory_add", messages=f"有一只狗 {number}", **ids)
+            await said(app.call, "memory_add", messages=f"有一只狗 {number}", **ids)
         for kind in ("vector", "hybrid"):
             found = await search(app, "宠物", kind, user_id="ann", agent_id="a1", limit=2)
             assert ({each["agent_id"] for each in found["memories"]}, found["total"]) == ({"a1"}, 3)
@@ -82,9 +82,9 @@ async def test_agent_and_limit_hold_for_meaning(tmp_path: Path) -> None:
 
 async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        added = await said(app.context, "memory_add", messages="对花生过敏")
+        added = await said(app.call, "memory_add", messages="对花生过敏")
         number = added["memories"][0]["id"]
-        changed = await said(app.context, "memory_update", memory_id=number, data="有一只狗")
+        changed = await said(app.call, "memory_update", memory_id=number, data="有一只狗")
         for _ in range(3):
             assert contents(await search(app, "宠物", "vector")) == ["有一只狗"]
         assert len(fake.bodies) == 3, "two texts and a query"
@@ -92,7 +92,7 @@ async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
         assert contents(await search(app, "宠物", "vector")) == []
         assert contents(await search(app, "花生", "vector")) == ["对花生过敏"]
         assert len(fake.bodies) == 4, "only the new query"
-        figures = await said(app.context, "memory_get_stats")
+        figures = await said(app.call, "memory_get_stats")
         assert (figures["vectors"], figures["models"]["model_calls"]) == (1, 4)
         assert figures["models"]["cost"] == pytest.approx(4 * 7 / 1e6)
 
@@ -122,14 +122,14 @@ async def test_without_an_answer_it_is_stored_and_found_by_words(tmp_path: Path,
     act, reason = FAULTS[fault]
     async with with_meaning(tmp_path, act) as (app, _):
         began = time.monotonic()
-        added = await said(app.context, "memory_add", messages="对花生过敏", mode="direct")
+        added = await said(app.call, "memory_add", messages="对花生过敏", mode="direct")
         found = await search(app, "花生", "hybrid")
         assert time.monotonic() - began < 2 * VECTOR_SECONDS + 2
         assert (contents(added), contents(found)) == (["对花生过敏"], ["对花生过敏"])
         assert "reason" not in added
         assert found["search_type_used"] == "text"
         assert reason in found["reason"] or found["reason"].endswith("passed over after failures")
-        text = (await call(TOOLS["memory_search"], app.context, {"query": "花生"})).text
+        text = (await call(TOOLS["memory_search"], app.call, {"query": "花生"})).text
         assert "1 of 1 memory. (" in text, "the reason is part of the text"
         if fault == "429":
             assert found["reason"] == "openai/m is passed over after failures"
@@ -138,7 +138,7 @@ async def test_without_an_answer_it_is_stored_and_found_by_words(tmp_path: Path,
 async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
     async with App(Settings.model_validate({"data_dir": tmp_path})) as plain:
         for number in range(AT_ONCE + 5):
-            await said(plain.context, "memory_add", messages=f"有一只狗 {number}", user_id=f"u{number % 3}")
+            await said(plain.call, "memory_add", messages=f"有一只狗 {number}", user_id=f"u{number % 3}")
         assert (await search(plain, "狗", "hybrid", user_id="u1"))["reason"] == NO_EMBEDDINGS
     async with with_meaning(tmp_path) as (app, fake):
         before = await search(app, "宠物", "vector", user_id="u1")
@@ -163,7 +163,7 @@ async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
 async def test_vectors_of_queries_are_forgotten_and_those_of_memories_are_kept(tmp_path: Path) -> None:
     now = 1_750_000_000_000
     async with with_meaning(tmp_path) as (app, _):
-        await said(app.context, "memory_add", messages="有一只狗")
+        await said(app.call, "memory_add", messages="有一只狗")
         await search(app, "宠物", "vector")
     store = SqliteStore(tmp_path / ".memory-server" / "knowledge.sqlite3", lambda: now, embeds="m")
     store.clock = lambda: int(time.time() * 1000) + 2 * DAY_MS
@@ -175,7 +175,7 @@ async def test_vectors_of_queries_are_forgotten_and_those_of_memories_are_kept(t
 async def test_the_tokens_of_a_day_count_for_meaning_too(tmp_path: Path) -> None:
     async with with_meaning(tmp_path, tokens_per_day=14) as (app, fake):
         for number in range(3):
-            await said(app.context, "memory_add", messages=f"狗 {number}")
+            await said(app.call, "memory_add", messages=f"狗 {number}")
         found = await search(app, "宠物", "hybrid")
         assert found["reason"] == "the 14 tokens of llm.tokens_per_day are used up"
         assert len(fake.bodies) == 2
@@ -183,7 +183,7 @@ async def test_the_tokens_of_a_day_count_for_meaning_too(tmp_path: Path) -> None
 
 async def test_private_parts_are_not_sent_and_a_long_text_is_cut(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        await said(app.context, "memory_add", messages="a dog <private>called Rex</private>" + " x" * 9_000)
+        await said(app.call, "memory_add", messages="a dog <private>called Rex</private>" + " x" * 9_000)
     (text,) = fake.bodies[0]["input"]
     assert "Rex" not in text
     assert len(text) == 8_000
@@ -197,12 +197,12 @@ async def test_a_call_that_is_given_up_writes_nothing(tmp_path: Path) -> None:
         return "hang"
 
     async with with_meaning(tmp_path, hang) as (app, _):
-        adding = asyncio.create_task(said(app.context, "memory_add", messages="有一只狗", mode="direct"))
+        adding = asyncio.create_task(said(app.call, "memory_add", messages="有一只狗", mode="direct"))
         await asked.wait()
         adding.cancel()
         await asyncio.gather(adding, return_exceptions=True)
         assert adding.cancelled()
-        assert (await said(app.context, "memory_get_all"))["total"] == 0
+        assert (await said(app.call, "memory_get_all"))["total"] == 0
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
         rows = await store._read(lambda c: [tuple(row) for row in c.execute("SELECT outcome FROM model_calls")])
@@ -212,18 +212,18 @@ async def test_a_call_that_is_given_up_writes_nothing(tmp_path: Path) -> None:
 async def test_a_known_vector_does_not_tell_what_others_have_said(tmp_path: Path) -> None:
     """The vectors of a user are made for this user, also where somebody else has said the very same."""
     async with with_meaning(tmp_path) as (app, _):
-        await said(app.context, "memory_add", messages="有一只狗", user_id="bob")
-        await said(app.context, "memory_add", messages="x", user_id="alice")
+        await said(app.call, "memory_add", messages="有一只狗", user_id="bob")
+        await said(app.call, "memory_add", messages="x", user_id="alice")
         for query in ("有一只狗", "没有狗"):
             await search(app, query, "vector", user_id="alice")
-        figures = await said(app.context, "memory_get_stats", user_id="alice")
+        figures = await said(app.call, "memory_get_stats", user_id="alice")
         assert figures["models"]["model_calls"] == 3
 
 
 async def test_a_hundred_at_once_are_found_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "VECTOR_SECONDS", 60.0)  # a loaded machine must not decide
+    monkeypatch.setattr(models, "VECTOR_SECONDS", 60.0)  # a loaded machine must not decide
     async with with_meaning(tmp_path) as (app, _):
-        adds = [said(app.context, "memory_add", messages=f"狗 {n}", user_id=f"u{n % 10}") for n in range(100)]
+        adds = [said(app.call, "memory_add", messages=f"狗 {n}", user_id=f"u{n % 10}") for n in range(100)]
         await asyncio.gather(*adds)
         found = await asyncio.gather(*(search(app, f"宠物 {n}", "hybrid", user_id=f"u{n % 10}") for n in range(100)))
         assert {(each["search_type_used"], each["total"], each.get("reason")) for each in found} == {
@@ -238,7 +238,7 @@ async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path:
     async with with_meaning(tmp_path, act) as (app, fake):
         app.knowledge.sessions.meaning.embeddings, model = None, app.knowledge.sessions.meaning.embeddings
         for number in range(20):
-            await said(app.context, "memory_add", messages=f"狗 {number}" + " 长" * 1_500 * (number == 7))
+            await said(app.call, "memory_add", messages=f"狗 {number}" + " 长" * 1_500 * (number == 7))
         app.knowledge.sessions.meaning.embeddings = model
         assert await make_missing(app) == (20, 0, "")
         assert (await search(app, "宠物", "vector"))["total"] == 19
@@ -250,7 +250,7 @@ async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path:
             assert "does not take this query" in (await search(app, "x" * 2_500, "vector"))["reason"]
         assert (await search(app, "宠物 2", "vector"))["search_type_used"] == "vector"
         fake.act = lambda _: failure(400)
-        await said(app.context, "memory_add", messages="新的狗")
+        await said(app.call, "memory_add", messages="新的狗")
         assert await make_missing(app) == (0, 1, "the model does not take these texts")
         fake.act = embedded
         assert await make_missing(app) == (1, 0, "")
@@ -262,7 +262,7 @@ async def test_vectors_of_another_length_are_made_anew(tmp_path: Path) -> None:
         return 200, {}, json.dumps({"data": rows}).encode()
 
     async with with_meaning(tmp_path) as (app, fake):
-        await said(app.context, "memory_add", messages="有一只狗")
+        await said(app.call, "memory_add", messages="有一只狗")
         fake.act = longer
         found = await search(app, "宠物", "vector")
         assert (found["memories"], found["reason"][:24]) == ([], "no vector yet for 1 memo")
@@ -274,7 +274,7 @@ async def test_private_parts_of_a_query_are_not_sent(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
         assert (await search(app, "宠物", "vector"))["memories"] == []
         assert fake.bodies == [], "with nothing to compare, nothing is sent"
-        await said(app.context, "memory_add", messages="有一只狗")
+        await said(app.call, "memory_add", messages="有一只狗")
         await search(app, "<private>pin 1234</private> 宠物", "vector")
         assert "1234" not in json.dumps(fake.bodies)
         only = await search(app, "<private>狗</private>", "hybrid")
@@ -284,7 +284,7 @@ async def test_private_parts_of_a_query_are_not_sent(tmp_path: Path) -> None:
 
 async def test_a_read_only_server_asks_no_model(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        await said(app.context, "memory_add", messages="有一只狗")
+        await said(app.call, "memory_add", messages="有一只狗")
         settings = app.settings.model_copy(update={"read_only": True})
         async with App(settings) as reader:
             found = await search(reader, "狗", "hybrid")
@@ -307,7 +307,7 @@ async def test_no_vector_shows_anything_of_another_user(tmp_path: Path, calls: i
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
         store.embeds, app.knowledge.sessions.meaning.embeddings = "fixed", Fixed("fixed")
-        world = World(partial(said, app.context), 7)
+        world = World(partial(said, app.call), 7)
         while world.calls < calls:
             await world.step()
         assert world.leaks == []

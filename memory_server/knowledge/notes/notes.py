@@ -17,7 +17,6 @@ from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
-from memory_server.knowledge import duplicates
 from memory_server.knowledge.entry import (
     Change,
     Entry,
@@ -32,7 +31,8 @@ from memory_server.knowledge.entry import (
     live,
     usable,
 )
-from memory_server.knowledge.note_pages import KINDS, Kind, page
+from memory_server.knowledge.notes import duplicates
+from memory_server.knowledge.notes.pages import KINDS, Kind, page
 from memory_server.knowledge.policies import Options, to_keep
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
 from memory_server.knowledge.ranking import RERANKED, by_relevance
@@ -244,16 +244,21 @@ class Notes:
         now_ms = self.clock()
         others = Filter(archived=True, reasons=tuple(each for each in get_args(Reason) if each != "merged"))
         over = (others, Filter(archived=True, archived_by_ms=now_ms - self.options.keep_ms, reasons=("merged",)))
-        notes, old = await self.store.look(NOTES, lambda held: (held.entries(Filter()), sum(map(held.count, over))))
+        notes, old = await self.store.look(
+            NOTES, lambda held: (held.entries(Filter()), [each for where in over for each in held.entries(where)])
+        )
         pairs = await asyncio.to_thread(duplicates.pairs_among, notes)
         done = await asyncio.to_thread(duplicates.merges, [pair for pair in pairs if not pair.differs], now_ms)
         apart, left = tuple(pair for pair in pairs if pair.differs), len(notes) - len(done)
-        report = ReindexedNotes(tuple(pair for pair, _, _ in done), apart, old, left)
+        report = ReindexedNotes(tuple(pair for pair, _, _ in done), apart, len(old), left)
         if dry_run:
             return report
 
-        def purge(held: Held) -> tuple[Sequence[Change], None]:
-            return [Purge(each) for where in over for each in held.ids(where)], None
+        def purge(held: Held) -> tuple[Sequence[Change], int]:
+            # Only what is in the copy as it is now: another process may have archived more meanwhile.
+            there = [(each, held.get(id=each.id)) for each in old]
+            due = [Purge(each.id) for each, now in there if now is not None and now.version == each.version]
+            return due, len(due)
 
         def merge(held: Held) -> tuple[Sequence[Change], None]:
             became = {entry.id: entry for _, whole, gone in done for entry in (whole, gone)}
@@ -263,10 +268,10 @@ class Notes:
             return list(became.values()), None
 
         copy = await self.store.set_aside()
-        await self._commit(purge, "purge", by)
+        removed = (await self._commit(purge, "purge", by)).result
         change_id = (await self._commit(merge, "merge", by)).change_id
         await self.store.rebuild()
-        return replace(report, copy=copy, change_id=change_id)
+        return replace(report, removed=removed, copy=copy, change_id=change_id)
 
     async def aclose(self) -> None:
         """Bring the pages up to date that are still to be made; idempotent."""

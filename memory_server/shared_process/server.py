@@ -1,5 +1,5 @@
-"""The shared process: it serves all windows of a user with equal settings, and answers their hooks. shim.py is the
-other side, and has the protocol.
+"""The shared process: it serves all windows of a user with equal settings, and answers their hooks. `entrance.py` is
+the other side, `protocol.py` says what they send each other, and `cli/windows.py` has the commands behind it.
 
 Each client gets an app of its own settings over the store and the sandbox of one app. The process ends by itself
 `daemon.idle_minutes` after its last client.
@@ -9,52 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import gc
 import json
 import logging
 import os
-import secrets
 import select
 import socket
 import struct
-import sys
 import threading
 import time
-from argparse import Namespace
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import redirect_stderr, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from io import StringIO
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from memory_server import shim
-from memory_server.app import App, Shared, offered_tools, usual_offer
-from memory_server.cli.calls import recall, remember
-from memory_server.cli.daemon import STATUS, STOP
-from memory_server.cli.hook.command import hook
-from memory_server.cli.logs import log_to_stderr
-from memory_server.cli.parser import CATALOGUES, leave, parsed, understood
-from memory_server.cli.project_file import in_folder
-from memory_server.cli.serve import use_more_files, use_one_arena
-from memory_server.cli.terminal import STREAMS, Streams, complain
-from memory_server.config import Settings
-from memory_server.kernel.errors import InvalidInput, MemoryServerError
-from memory_server.kernel.messages import Session
+from memory_server.app import App
+from memory_server.kernel.captured_io import STREAMS, Streams
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
+from memory_server.shared_process.control import STATUS, STOP
+from memory_server.shared_process.protocol import ANSWERS, PROTOCOL
 from memory_server.version import __version__
-from sandbox.language import language_of, speak
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[], Coroutine[Any, Any, None]]
-ASKED: dict[str, Callable[[Settings, Namespace, Shared | None], Coroutine[Any, Any, None]]] = {
-    "hook": hook,
-    "recall": recall,
-    "remember": remember,
-}
+Work = Callable[[], Coroutine[Any, Any, int]]
+"""What a client asked for; gives an exit status."""
 _HANDSHAKE_SECONDS = 5.0
 """How long a client may take to say what it wants."""
 _MOST_BYTES = 64 * 1024 * 1024
@@ -65,10 +46,6 @@ _END_SECONDS = 1.5
 """How long sessions have to end when the process ends."""
 _CLOSE_SECONDS = 1.0
 """How long the process then has to close: what was acknowledged is on disk already."""
-_UPKEEP_AFTER_SECONDS = 5.0
-"""How long the first session has to itself."""
-_KEPT = 64
-"""Command lines whose settings are kept."""
 
 
 class Refused(Exception):
@@ -88,18 +65,25 @@ class Request:
     descriptors: tuple[int, ...]
 
 
+class Answers(Protocol):
+    """The commands behind the server."""
+
+    def work(self, request: Request, connection: socket.socket) -> Work:
+        """What the request asks for. Raises Refused: this process is not for it."""
+
+    def end_sessions(self) -> None:
+        """Ask all sessions to end."""
+
+
 class Daemon:
     """Accepts clients at `listener`, whose file is `path`, until it is told to stop or nobody needs it."""
 
-    def __init__(self, app: App, key: str, listener: socket.socket, path: Path) -> None:
-        self._app, self._key, self._listener, self._path = app, key, listener, path
+    def __init__(self, app: App, answers: Answers, listener: socket.socket, path: Path) -> None:
+        self._app, self._answers, self._listener, self._path = app, answers, listener, path
         self._made = path.stat().st_mtime_ns  # not the number of the file, which a new one may get again
         self._stop = asyncio.Event()
         self._clients: dict[asyncio.Task[None], str] = {}
-        self._ends: set[asyncio.Event] = set()
-        self._understood = lru_cache(_KEPT)(self._settings)
         self._idle: asyncio.TimerHandle | None = None
-        self._upkeep: asyncio.Task[None] | None = None
         self._began = time.time()
         self._told: list[socket.socket] = []
         """Of those who told it to end: the system closes them with the process."""
@@ -109,7 +93,7 @@ class Daemon:
         threading.Thread(target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True).start()
         self._listener.setblocking(False)
         with suppress(OSError):  # somebody may have tidied the folder
-            self._path.chmod(shim.ANSWERS)
+            self._path.chmod(ANSWERS)
         use_fair_threads()
         async with self._app:
             self._wait_for_clients()
@@ -118,12 +102,9 @@ class Daemon:
             threading.Thread(target=_end_in_time, name="end", daemon=True).start()
             self._withdraw()
             accepting.cancel()
-            for end in self._ends:
-                end.set()
+            self._answers.end_sessions()
             if self._clients:
                 await asyncio.wait(self._clients, timeout=_END_SECONDS)
-            if self._upkeep is not None:
-                self._upkeep.cancel()
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -189,13 +170,11 @@ class Daemon:
                 self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
                 FOR.set(HOOKS if request.role == "hook" else connection)
                 STREAMS.set(streams := Streams(request.input))
-                status = await (
-                    _unless_taken_back(connection, work()) if request.role == "hook" else _status_of(work())
-                )
+                status = await (_unless_taken_back(connection, work()) if request.role == "hook" else work())
                 if status is None:
                     return
                 if request.role == "serve":
-                    _flush_errors(streams, descriptors)
+                    flush_errors(streams, descriptors)
                 sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
                 await loop.sock_sendall(connection, sizes + streams.output + streams.errors)
         finally:
@@ -206,65 +185,25 @@ class Daemon:
         """What the request asks for. Raises Refused: this process is not for it."""
         if request.role in (STATUS, STOP):
             return self._show if request.role == STATUS else partial(self._end, connection)
-        if request.key != self._key or self._stop.is_set():
+        if self._stop.is_set():
             raise Refused
-        settings, flags = self._understood(request.window, request.arguments)
-        shared = Shared(self._app, request.folder)
-        if request.role == "serve" and len(request.descriptors) == 3:
-            return partial(self._session, settings, shared, request, connection)
-        if request.role not in ASKED:
-            raise Refused
-        return partial(ASKED[request.role], settings, flags, shared)
+        return self._answers.work(request, connection)
 
-    def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
-        """The settings and flags of a client. Raises Refused: it must say itself what is wrong with them, or they ask
-        for another process."""
-        environ = {**os.environ, **dict(each.split("=", 1) for each in window)}
-        try:
-            with redirect_stderr(StringIO()) as told:
-                flags = parsed(arguments)
-                _, settings = understood(flags, environ)
-        except (SystemExit, MemoryServerError) as error:
-            raise Refused from error
-        if told.getvalue() or _without_window(settings) != _without_window(self._app.settings):
-            raise Refused
-        return settings, flags
-
-    async def _session(self, settings: Settings, shared: Shared, request: Request, connection: socket.socket) -> None:
-        settings = in_folder(settings, request.folder)
-        if (streams := STREAMS.get()) is not None:
-            _flush_errors(streams, request.descriptors)
-        if not usual_offer(settings):
-            offered_tools(settings)  # a wrong name is refused here, in one sentence
-        if self._upkeep is None:
-            self._upkeep = asyncio.create_task(self._keep_up())
-        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-        self._ends.add(stopped)
-        loop.add_reader(connection, _once(loop, connection, stopped.set))
-        try:
-            app = App(settings, session=Session(secrets.token_hex(8)), shared=shared)
-            await app.serve_window(request.descriptors[:2], stopped, connection)  # type: ignore[arg-type]
-        finally:
-            loop.remove_reader(connection)
-            self._ends.discard(stopped)
-
-    async def _keep_up(self) -> None:
-        await asyncio.sleep(_UPKEEP_AFTER_SECONDS)
-        await self._app.keep_up()
-
-    async def _show(self) -> None:
+    async def _show(self) -> int:
         streams = STREAMS.get()
         assert streams is not None
         sessions = sum(role == "serve" for role in self._clients.values())
         known = {"pid": os.getpid(), "version": __version__, "sessions": sessions, "since": self._began}
         streams.output = json.dumps({**known, "place": str(self._app.home.place)}).encode()
+        return 0
 
-    async def _end(self, connection: socket.socket) -> None:
+    async def _end(self, connection: socket.socket) -> int:
         self._told.append(connection.dup())
         self._stop.set()
+        return 0
 
 
-def _once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Callable[[], None]) -> Callable[[], None]:
+def once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Callable[[], None]) -> Callable[[], None]:
     def first() -> None:
         loop.remove_reader(connection)
         call()
@@ -272,7 +211,7 @@ def _once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Call
     return first
 
 
-def _flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
+def flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
     """Write what was complained about to the client's standard error, unless nobody reads it."""
     poll = select.poll()  # `select` knows only numbers below 1,024
     poll.register(descriptors[2], select.POLLOUT)
@@ -282,25 +221,16 @@ def _flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
     streams.errors = b""
 
 
-async def _status_of(work: Coroutine[Any, Any, None]) -> int:
-    try:
-        await work
-    except MemoryServerError as error:
-        complain(str(error))
-        return 2 if isinstance(error, InvalidInput) else 1
-    return 0
-
-
-async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any, None]) -> int | None:
+async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any, int]) -> int | None:
     """The status of the work for a hook; None: the hook took it back before it was done."""
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(_status_of(work))
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
     def look() -> None:
         with suppress(OSError):
             if connection.recv(1) == b"t":
                 task.cancel()
 
-    loop.add_reader(connection, _once(loop, connection, look))
+    loop.add_reader(connection, once(loop, connection, look))
     try:
         await asyncio.wait([task])
     finally:
@@ -308,19 +238,12 @@ async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any
     return None if task.cancelled() else task.result()
 
 
-def _without_window(settings: Settings) -> Settings:
-    """Without what windows of one process may have different."""
-    defaults = Settings()
-    names = (name.replace("-", "_") for name in (*shim.OF_WINDOW, "hooks"))
-    return settings.model_copy(update={name: getattr(defaults, name) for name in names})
-
-
 async def _received(connection: socket.socket, descriptors: list[int]) -> Request:
     """What a client asks for; the descriptors that it gives are added to `descriptors`. Raises Refused: this is not a
     request of this user in our protocol. EOFError: the client is gone."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    loop.add_reader(connection, _once(loop, connection, ready.set))
+    loop.add_reader(connection, once(loop, connection, ready.set))
     try:
         await ready.wait()
     finally:
@@ -349,7 +272,7 @@ async def _received(connection: socket.socket, descriptors: list[int]) -> Reques
         window = tuple(rest[: rest.index("")])
     except ValueError as error:
         raise Refused from error
-    if version != shim.PROTOCOL:
+    if version != PROTOCOL:
         raise Refused
     return Request(role, key, Path(folder), window, tuple(rest[len(window) + 1 :]), data[said:], tuple(descriptors))
 
@@ -379,40 +302,5 @@ def _watch(loop: asyncio.AbstractEventLoop) -> None:
 def _end_in_time() -> NoReturn:
     """End the process when it has had its time to end."""
     time.sleep(_END_SECONDS + _CLOSE_SECONDS)
-    leave(0)
-
-
-def main() -> NoReturn:
-    """The process: arguments are the path of its socket, the number of the descriptor that listens, and flags."""
-    gc.disable()  # imports make no garbage; App ends this
-    path, number, *flags = sys.argv[1:]
-    speak(language_of(flags, os.environ), *CATALOGUES)
-    listener = socket.socket(fileno=int(number))
-    listener.set_inheritable(False)
-    key = shim.Asked(flags, os.environ).key()
-    try:
-        _, settings = understood(parsed(flags), os.environ)
-        if settings.language != "auto":
-            speak(settings.language, *CATALOGUES)
-        log_to_stderr(settings.log_level)
-        if _is_for_all(settings):
-            asyncio.run(_run(settings, key, listener, Path(path)))
-    except MemoryServerError as error:
-        complain(str(error))  # each client says it too
-    leave(1)
-
-
-def _is_for_all(settings: Settings) -> bool:
-    """Whether these settings mean the same in all folders."""
-    places = (settings.data_dir, settings.notes.documents, settings.layers.project_dir)
-    if any(place is not None and not place.expanduser().is_absolute() for place in places):
-        return False
-    return settings.daemon.enabled and not (settings.data_dir is not None and settings.data_dir.expanduser().is_file())
-
-
-async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> NoReturn:
-    use_one_arena()
-    use_more_files()
-    app = App(settings)
-    await Daemon(app, key, listener, path).run()
-    leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more
+    logging.shutdown()
+    os._exit(0)

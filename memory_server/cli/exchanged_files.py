@@ -1,0 +1,106 @@
+"""Files and folders that `export`, `import` and `convert` read and write."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from memory_server.cli.terminal import reading
+from memory_server.interchange import folder_forms
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.folder_names import subfolders
+from sandbox.chats.encoding import EncodingError, decode
+
+_PIECE = 1024 * 1024
+"""Bytes that are read at a time."""
+
+
+def read_file(name: str, encoding: str | None) -> bytes:
+    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
+    cannot be read, is too large, or does not have the given encoding."""
+    with reading(name), nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+        data = _all_of(name, file)
+    return _utf8(name, data, encoding)
+
+
+def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
+    """The memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file cannot
+    be read, or it is a data folder of this program, whose newest memories are in journals."""
+    files: dict[str, bytes] = {}
+    for place in (folder, *subfolders(folder)):
+        if (place / folders.PRIVATE / "journal.jsonl").exists():
+            raise InvalidInput(
+                f"{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export FILE` "
+                "first, and import that file."
+            )
+        for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
+            path = place / name
+            with reading(path), suppress(FileNotFoundError):
+                files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
+    return files
+
+
+def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
+    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. Raises
+    InvalidInput if it exists and `force` is not given, or cannot be written."""
+    data = b"".join(parts)
+    if name == "-":
+        sys.stdout.buffer.write(data)
+        return len(data)
+    path = Path(name)
+    if os.path.lexists(path) and (path.is_dir() or not force):
+        raise InvalidInput(f"{name} exists already; add --force to replace it, or choose another name.")
+    try:
+        folders.replace_file(path, data)
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+    return len(data)
+
+
+def write_folder(name: str, files: Mapping[str, bytes]) -> int:
+    """Write files into a new or empty folder; returns their bytes. Raises InvalidInput if the folder holds something
+    already, or cannot be written."""
+    root = Path(name)
+    try:
+        if root.exists() and (not root.is_dir() or any(root.iterdir())):
+            raise InvalidInput(f"{name} is not empty; choose a new folder.")
+        for path, data in files.items():
+            folders.make_folder((root / path).parent)
+            folders.replace_file(root / path, data)
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+    return sum(map(len, files.values()))
+
+
+def _all_of(name: str, file: BinaryIO) -> bytes:
+    """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
+    chunks: list[bytes] = []
+    room = folders.MAX_FILE_BYTES
+    while chunk := file.read(_PIECE):
+        chunks.append(chunk)
+        room -= len(chunk)
+        if room < 0:
+            raise InvalidInput(f"{name} has more than {folders.MAX_FILE_BYTES:,} bytes; split it.")
+    return b"".join(chunks)
+
+
+def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
+    if encoding is None and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+        else:
+            return data
+        if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
+            return data  # not a text: incoming.py says what it is
+    try:
+        return decode(data, encoding).encode("utf-8", "surrogatepass")
+    except EncodingError as error:
+        advice = str(error).replace("add the encoding gb18030", "add `--encoding gb18030`")
+        raise InvalidInput(f"{name} {advice.replace('add its encoding', 'name it with --encoding')}.") from error

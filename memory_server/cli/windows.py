@@ -1,0 +1,160 @@
+"""The commands behind the shared process: sessions of windows, and what `hook`, `recall` and `remember` ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import secrets
+import socket
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Coroutine
+from contextlib import redirect_stderr
+from functools import lru_cache, partial
+from io import StringIO
+from pathlib import Path
+from typing import Any, NoReturn
+
+from memory_server.app import App, Shared, offered_tools, usual_offer
+from memory_server.cli.calls import recall, remember
+from memory_server.cli.hook.command import hook
+from memory_server.cli.logs import log_to_stderr
+from memory_server.cli.parser import CATALOGUES, leave, parsed, understood
+from memory_server.cli.process_limits import use_more_files, use_one_arena
+from memory_server.cli.project_file import in_folder
+from memory_server.cli.terminal import complain
+from memory_server.config import Settings
+from memory_server.kernel.captured_io import STREAMS
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.messages import Session
+from memory_server.shared_process.invocation import OF_WINDOW, Asked
+from memory_server.shared_process.server import Daemon, Refused, Request, Work, flush_errors, once
+from sandbox.language import language_of, speak
+
+ASKED: dict[str, Callable[[Settings, Namespace, Shared | None], Coroutine[Any, Any, None]]] = {
+    "hook": hook,
+    "recall": recall,
+    "remember": remember,
+}
+_UPKEEP_AFTER_SECONDS = 5.0
+"""How long the first session has to itself."""
+_KEPT = 64
+"""Command lines whose settings are kept."""
+
+
+class Windows:
+    """What the shared process does for its clients: each gets an app of its own settings over the store of `app`.
+    `key`: that of all settings which clients have in common."""
+
+    def __init__(self, app: App, key: str) -> None:
+        self._app, self._key = app, key
+        self._ends: set[asyncio.Event] = set()
+        self._understood = lru_cache(_KEPT)(self._settings)
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def end_sessions(self) -> None:
+        for end in self._ends:
+            end.set()
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+
+    def work(self, request: Request, connection: socket.socket) -> Work:
+        """What the request asks for. Raises Refused: this process is not for it."""
+        if request.key != self._key:
+            raise Refused
+        settings, flags = self._understood(request.window, request.arguments)
+        shared = Shared(self._app, request.folder)
+        if request.role == "serve" and len(request.descriptors) == 3:
+            return partial(_status_of, partial(self._session, settings, shared, request, connection))
+        if request.role not in ASKED:
+            raise Refused
+        return partial(_status_of, partial(ASKED[request.role], settings, flags, shared))
+
+    def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
+        """The settings and flags of a client. Raises Refused: it must say itself what is wrong with them, or they ask
+        for another process."""
+        environ = {**os.environ, **dict(each.split("=", 1) for each in window)}
+        try:
+            with redirect_stderr(StringIO()) as told:
+                flags = parsed(arguments)
+                _, settings = understood(flags, environ)
+        except (SystemExit, MemoryServerError) as error:
+            raise Refused from error
+        if told.getvalue() or _without_window(settings) != _without_window(self._app.settings):
+            raise Refused
+        return settings, flags
+
+    async def _session(self, settings: Settings, shared: Shared, request: Request, connection: socket.socket) -> None:
+        settings = in_folder(settings, request.folder)
+        if (streams := STREAMS.get()) is not None:
+            flush_errors(streams, request.descriptors)
+        if not usual_offer(settings):
+            offered_tools(settings)  # a wrong name is refused here, in one sentence
+        if self._upkeep is None:
+            self._upkeep = asyncio.create_task(self._keep_up())
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        self._ends.add(stopped)
+        loop.add_reader(connection, once(loop, connection, stopped.set))
+        try:
+            app = App(settings, session=Session(secrets.token_hex(8)), shared=shared)
+            await app.serve_window(request.descriptors[:2], stopped, connection)  # type: ignore[arg-type]
+        finally:
+            loop.remove_reader(connection)
+            self._ends.discard(stopped)
+
+    async def _keep_up(self) -> None:
+        await asyncio.sleep(_UPKEEP_AFTER_SECONDS)
+        await self._app.keep_up()
+
+
+async def _status_of(work: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    try:
+        await work()
+    except MemoryServerError as error:
+        complain(str(error))
+        return 2 if isinstance(error, InvalidInput) else 1
+    return 0
+
+
+def _without_window(settings: Settings) -> Settings:
+    """Without what windows of one process may have different."""
+    defaults = Settings()
+    names = (name.replace("-", "_") for name in (*OF_WINDOW, "hooks"))
+    return settings.model_copy(update={name: getattr(defaults, name) for name in names})
+
+
+def main() -> NoReturn:
+    """The process: arguments are the path of its socket, the number of the descriptor that listens, and flags."""
+    gc.disable()  # imports make no garbage; App ends this
+    path, number, *flags = sys.argv[1:]
+    speak(language_of(flags, os.environ), *CATALOGUES)
+    listener = socket.socket(fileno=int(number))
+    listener.set_inheritable(False)
+    key = Asked(flags, os.environ).key()
+    try:
+        _, settings = understood(parsed(flags), os.environ)
+        if settings.language != "auto":
+            speak(settings.language, *CATALOGUES)
+        log_to_stderr(settings.log_level)
+        if _is_for_all(settings):
+            asyncio.run(_run(settings, key, listener, Path(path)))
+    except MemoryServerError as error:
+        complain(str(error))  # each client says it too
+    leave(1)
+
+
+def _is_for_all(settings: Settings) -> bool:
+    """Whether these settings mean the same in all folders."""
+    places = (settings.data_dir, settings.notes.documents, settings.layers.project_dir)
+    if any(place is not None and not place.expanduser().is_absolute() for place in places):
+        return False
+    return settings.daemon.enabled and not (settings.data_dir is not None and settings.data_dir.expanduser().is_file())
+
+
+async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> NoReturn:
+    use_one_arena()
+    use_more_files()
+    app = App(settings)
+    await Daemon(app, Windows(app, key), listener, path).run()
+    leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more

@@ -1,0 +1,123 @@
+"""Knowledge and its models, put together as the settings say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_server.config import Settings
+from memory_server.kernel.options import extended
+from memory_server.knowledge.layers import LayerName, LayerOptions
+from memory_server.knowledge.policies import Options
+from memory_server.knowledge.refs import RefOptions
+from memory_server.knowledge.service import Knowledge
+from memory_server.knowledge.sessions.models import SessionOptions
+from memory_server.storage.projects import has_git, is_ours, nearest
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
+    from memory_server.llm.chain import Line
+    from memory_server.storage.data_dir import Home
+
+
+def knowledge_of(
+    settings: Settings, home: Home, clock: Callable[[], int], refuse: Callable[[], None], *, folder: Path | None
+) -> Knowledge:
+    """The knowledge of `home`, for a client that was started in `folder`. None: the data folder is one of many, and
+    nothing outside of it is looked at. `refuse` raises where nothing may be stored."""
+    given, notes = settings.knowledge, settings.notes
+    if given.project is None and folder is not None:
+        given = replace(given, project=project_here(folder))
+    options = extended(
+        Options,
+        given,
+        keep_ms=settings.storage.keep_ms,
+        refuse=refuse,
+        publish=None if notes.documents is None or folder is None else partial(home.publish, notes.documents),
+    )
+    embeds = settings.llm.embeddings.model
+    store = home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
+    families = _ref_options(settings, home), _layer_options(settings, home, folder), _session_options(settings)
+    return Knowledge(store, clock, options, *families, *_models(settings, clock, store))
+
+
+def _models(
+    settings: Settings, clock: Callable[[], int], ledger: ModelLedger
+) -> tuple[Models | None, Embeddings | None]:
+    """The models of the settings; None: there are none. Nothing is imported where there is neither."""
+    given, embeds = settings.llm, settings.llm.embeddings
+    if settings.read_only or not (given.providers or embeds.model):
+        return None, None  # a server that may not write could not count what it spends
+    from memory_server.llm.chain import Chain, Embedder, Line
+    from memory_server.llm.wire import Provider
+
+    def line(values: dict[str, Any]) -> Line:
+        return Line(Provider(**values), ledger, clock, os.environ, given.tokens_per_day)
+
+    lines = [line(each.model_dump()) for each in given.providers]
+    embedder = Embedder(line({"kind": "openai"} | embeds.model_dump())) if embeds.model else None
+    return Chain(lines, given.seconds, given.total_seconds) if lines else None, embedder
+
+
+def _ref_options(settings: Settings, home: Home) -> RefOptions:
+    store = home.passing_entries() if settings.refs.backend == "memory" else None
+    return extended(RefOptions, settings.refs, page_bytes=_page_bytes(settings), store=store)
+
+
+def _session_options(settings: Settings) -> SessionOptions:
+    return extended(
+        SessionOptions,
+        settings.sessions,
+        least_share=settings.knowledge.least_share,
+        page_bytes=_page_bytes(settings),
+        **settings.llm.model_dump(include={"extraction_prompt", "merge_prompt", "total_seconds"}),
+    )
+
+
+def _page_bytes(settings: Settings) -> int:
+    """Of the JSON of a page, which must fit into a result with what stands around it."""
+    return settings.results.max_bytes * 4 // 5
+
+
+def _layer_options(settings: Settings, home: Home, folder: Path | None) -> LayerOptions:
+    given = settings.layers
+    folders: dict[LayerName, Path] = {}
+    project: Path | None = None
+    if folder is None:
+        folders = {"global": home.layers / "global", "project": home.layers / "project"}
+    else:
+        with suppress(RuntimeError):  # this user has no home folder
+            folders["global"] = Path.home() / given.folder / "memory"
+        named = None if given.project_dir is None else given.project_dir.absolute()
+        if (project := named or _project_folder(given.folder, folder, folders.get("global"))) is not None:
+            folders["project"] = project / given.folder / (given.session_id or "") / "memory"
+    return extended(
+        LayerOptions,
+        given,
+        folders={
+            name: partial(home.layer, place, settings.zone, project if name == "project" else None)
+            for name, place in folders.items()
+        },
+        tidy=settings.names_toolset("layers"),
+        least_share=settings.knowledge.least_share,
+    )
+
+
+def _project_folder(name: str, folder: Path, everywhere: Path | None) -> Path | None:
+    """The nearest folder upwards with `.git`, or with a folder of layers (`name`) that is not the one of all projects;
+    of this user."""
+    return nearest(
+        folder, lambda each: has_git(each) or (each / name / "memory" != everywhere and is_ours(each / name))
+    )
+
+
+def project_here(folder: Path | None = None) -> str | None:
+    """The name of the project that `folder` (by default the working directory) is in: of the nearest folder upwards
+    with `.git` of this user; None: it is in none."""
+    found = nearest(folder, has_git)
+    return None if found is None else found.name

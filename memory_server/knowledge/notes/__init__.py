@@ -1,0 +1,1 @@
+"""Notes: knowledge under a topic (seed 000)."""

@@ -1,0 +1,1 @@
+"""Memories of users, agents and runs (seed 001)."""

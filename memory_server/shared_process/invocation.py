@@ -1,0 +1,164 @@
+"""What a command line and its environment ask for, and which shared process can do it.
+
+Like `entrance.py`, it is what a user waits for at each prompt: it imports only what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from memory_server.shared_process.protocol import HOOK_SECONDS, PROTOCOL, Doubt, absolute
+from memory_server.version import __version__
+
+TYPE_CHECKING = False  # `typing` would take a tenth of the time
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+COMMANDS = ("serve", "hook", "recall", "remember")
+SETTINGS = ("data-dir", "config", "timezone", "log-level", "now", "seed", "language")
+"""Flags with a value that make another process."""
+OF_WINDOW = ("conversation", "toolsets", "tools", "exclude-tools")
+"""Flags with a value that windows of one process may have different."""
+VARIABLES_OF_WINDOW = tuple(f"MEMORY_SERVER_{name.upper().replace('-', '_')}" for name in (*OF_WINDOW, "hooks"))
+_WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
+"""Flags of the commands that a value follows."""
+_PLACES = ("data-dir", "config")
+_PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
+_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "XDG_", "LC_", "PYTHON", "SSL")
+_NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
+_ENDINGS = ("_PROXY", "_proxy", "_CA_BUNDLE")
+"""With SSL: by what way models are reached, and which certificates count."""
+_PACKAGES = ("memory_server", "sandbox", "nlp")
+_OFF = ("0", "f", "n", "no", "off", "false")
+
+
+class Asked:
+    """What the command line and the environment ask for. Raises Doubt: it is not for the shared process, or cannot be
+    understood here.
+
+    `arguments` and `environ` have absolute paths; `flags` are those that make another process. With words, `recall` and
+    `remember` do not read standard input.
+    """
+
+    def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+        self.arguments, self.environ = list(arguments), dict(environ)
+        self.flags: list[str] = []
+        self.command, self.has_words, place = "", False, 0
+        while place < len(self.arguments):
+            place = self._take(place)
+        self.command = self.command or "serve"
+        for name in _PLACES_IN_ENVIRONMENT:
+            if self.environ.get(name):
+                self.environ[name] = absolute(self.environ[name])
+        if self.environ.get("MEMORY_SERVER_DAEMON__ENABLED", "").lower() in _OFF:
+            raise Doubt
+
+    def _take(self, place: int) -> int:
+        """Read the argument at `place`; gives the place of the next one."""
+        word = self.arguments[place]
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in SETTINGS + OF_WINDOW:
+            if not equals and place + 1 == len(self.arguments):
+                raise Doubt
+            value = value if equals else self.arguments.pop(place + 1)
+            value = absolute(value) if name in _PLACES and value else value
+            self.arguments[place] = f"--{name}={value}"
+            if name in SETTINGS:
+                self.flags.append(self.arguments[place])
+            return place + 1
+        if word == "-c":
+            return place + 2
+        if word == "--read-only":
+            self.flags.append(word)
+        elif self.command and (not word.startswith("-") or word == "--"):
+            self.has_words = True
+        elif not word.startswith("-"):
+            if word not in COMMANDS:
+                raise Doubt
+            self.command = word
+        elif word in _WITH_A_VALUE and self.command:
+            return place + 2
+        elif self.command in ("", "serve") or word in ("-h", "--help", "--no-daemon") or word.startswith("--te"):
+            raise Doubt
+        return place + 1
+
+    def key(self) -> str:
+        """All that must be equal for two commands to share a process. Raises Doubt: the settings file turns it off."""
+        named = [flag.removeprefix("--config=") for flag in self.flags if flag.startswith("--config=")]
+        file = (named or [self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)])[-1]
+        stamp, settings = "", b""
+        try:
+            found = os.stat(file)
+            stamp = f"{found.st_size} {found.st_mtime_ns}"
+            with open(file, "rb") as opened:
+                settings = opened.read()
+        except OSError:
+            pass
+        if _turns_off(settings):
+            raise Doubt
+        root = program_root()
+        parts = [PROTOCOL, __version__, root, _code_stamp(root), sys.executable, file, stamp, *sorted(self.flags)]
+        keys = self._keys_of_models(settings)
+        parts += [
+            f"{name}={value}"
+            for name, value in sorted(self.environ.items())
+            if (name.startswith(_PREFIXES) or name.endswith(_ENDINGS) or name in _NAMES or name in keys)
+            and name not in VARIABLES_OF_WINDOW
+        ]
+        return "\n".join(parts)
+
+    def _keys_of_models(self, settings: bytes) -> list[str]:
+        """The variables that `key_env` may name: those whose names stand in quotes in the settings, which need not be
+        parsed for it."""
+        ours = (each for each in self.environ.items() if each[0].startswith("MEMORY_SERVER_"))
+        said = [settings.decode("utf-8", "replace"), *(f'{name} = "{value}" {value}' for name, value in ours)]
+        text = "\n".join(said)
+        if "key_env" not in text.lower():
+            return []
+        return [name for name in self.environ if f'"{name}"' in text or f"'{name}'" in text]
+
+    def patience(self) -> float:
+        """How long a hook waits for its answer."""
+        words = [part for word in self.arguments for part in word.split("=", 1)]
+        try:
+            return float(words[words.index("--seconds") + 1])
+        except (ValueError, IndexError):
+            return HOOK_SECONDS
+
+
+def _turns_off(settings: bytes) -> bool:
+    if b"daemon" not in settings:
+        return False
+    import tomllib
+
+    daemon = tomllib.loads(settings.decode("utf-8-sig")).get("daemon")
+    return isinstance(daemon, dict) and daemon.get("enabled") is False
+
+
+def program_root() -> str:
+    """The folder of the program's packages."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def _code_stamp(root: str) -> str:
+    """The sum of the times of all files of the program: another one after an update, also of one that keeps the number
+    of the version. Some 260 files, which takes a millisecond. Raises OSError: it is just being replaced."""
+    times, folders = 0, [f"{root}/{name}" for name in _PACKAGES]
+    for each in folders:
+        with os.scandir(each) as found:
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != "__pycache__":  # made by whatever is imported first
+                        folders.append(entry.path)
+                elif not entry.name.startswith("."):  # what editors leave beside a file
+                    times += entry.stat(follow_symlinks=False).st_mtime_ns
+    return str(times)
+
+
+def default_config_file(environ: Mapping[str, str]) -> str:
+    """Where platformdirs puts the settings file, without importing it."""
+    home = environ.get("HOME", "")
+    if sys.platform == "darwin":
+        return f"{home}/Library/Application Support/memory-server/memory-server.toml"
+    return f"{environ.get('XDG_CONFIG_HOME', '').strip() or home + '/.config'}/memory-server/memory-server.toml"

@@ -1,0 +1,112 @@
+"""What is done to entries, in the caller's transaction: a commit with its note, the notes of the past, and what
+time and repairs do to all of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from memory_server.kernel.scopes import Scope
+from memory_server.knowledge.entry import Operation
+from memory_server.knowledge.ports import Committed, Decide
+from memory_server.storage.entries import schema
+from memory_server.storage.entries.rows import Held, json_value
+from memory_server.storage.entries.vectors import KEY_BYTES
+from nlp.index_terms import signature
+
+T = TypeVar("T")
+_VECTOR_MS = 86_400_000
+"""A vector that no live entry has, such as that of a query, is kept for a day."""
+
+
+def commit(
+    connection: sqlite3.Connection,
+    scope: Scope,
+    decide: Decide[T],
+    operation: Operation,
+    embeds: str = "",
+    *,
+    mirror: bool = False,
+) -> Committed[T]:
+    """Decide and store, in the caller's transaction. `mirror`: of entries that are kept elsewhere, so without history,
+    and what is archived is searched too."""
+    began = time.perf_counter()
+    changes, result = decide(Held(connection, scope, embeds))
+    held = Held(connection, scope, embeds, make=bool(changes))
+    done = [held.apply(change, mirror=mirror) for change in changes]
+    formers = [former for _, former in done if former is not None]
+    stored = tuple(after for after, _ in done if after is not None)
+    if not formers or mirror:
+        return Committed(result, stored, None)
+    took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
+    seq = held.note(replace(operation, took_ms=took_ms), [former[0] for former in formers])
+    connection.executemany("INSERT INTO changes VALUES(?, ?, ?, ?)", [(seq, *former) for former in formers])
+    return Committed(result, stored, seq)
+
+
+def operations(
+    connection: sqlite3.Connection, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
+) -> list[tuple[Scope, Operation]]:
+    """A page of what was done, newest first."""
+    lenient = schema.is_lenient(connection)
+    chosen = scope or Scope("notes")
+    of_caller = "".join(f" AND json_extract(o.caller, '$.{name}') = :{name}" for name in caller)
+    rows = connection.execute(
+        "SELECT s.space, s.owner, o.op, o.by, o.at_ms, o.caller, o.entries, o.error, o.took_ms, o.detail, o.seq "
+        "FROM operations o JOIN scopes s ON s.id = o.scope "
+        f"WHERE (:any OR (s.space = :space AND s.owner = :owner)) AND o.seq < :before{of_caller} "
+        "ORDER BY o.seq DESC LIMIT :limit",
+        {"any": scope is None, "space": chosen.space, "owner": chosen.owner, "before": before or 2**62, "limit": limit}
+        | dict(caller),
+    )
+    return [
+        (
+            Scope(space, owner),
+            Operation(
+                op,
+                by,
+                at_ms,
+                json_value(caller, {}, lenient),
+                tuple(json_value(entries, [], lenient)),
+                error,
+                took_ms,
+                json_value(detail, {}, lenient),
+                seq,
+            ),
+        )
+        for space, owner, op, by, at_ms, caller, entries, error, took_ms, detail, seq in rows
+    ]
+
+
+def rebuild(connection: sqlite3.Connection) -> int:
+    """Make the index again; the number of live entries. A damaged index is mended too, since it is made and not
+    emptied."""
+    connection.execute("DROP TABLE terms")
+    connection.execute(schema.TERMS)
+    for scope in [Scope(*row) for row in connection.execute("SELECT space, owner FROM scopes")]:
+        held = Held(connection, scope)
+        for entry in held.rows("e.archived_ms IS NULL", []):
+            held.index(entry)
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
+    return int(connection.execute("SELECT count(*) FROM terms").fetchone()[0])
+
+
+def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
+    """Forget former texts and operations that are older than these times, vectors of no live entry, and scopes of which
+    nothing is left, and merge the pieces of the index."""
+    unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
+    older = f"DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND {unused}"
+    connection.execute(older, (KEY_BYTES["sessions"], now_ms - _VECTOR_MS))
+    older = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
+    blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"
+    connection.execute(blank, (texts_before_ms,))
+    connection.execute(f"DELETE FROM changes WHERE {older}", (operations_before_ms,))
+    for table in ("operations", "model_calls"):
+        connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (operations_before_ms,))
+    connection.execute(
+        "DELETE FROM scopes WHERE id NOT IN (SELECT scope FROM entries) AND id NOT IN (SELECT scope FROM operations)"
+    )
+    connection.execute("INSERT INTO terms(terms) VALUES('optimize')")

@@ -1,0 +1,73 @@
+"""Vectors of texts, as rows beside the entries."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+from memory_server.kernel.scopes import Scope
+
+KEY_BYTES = {"sessions": 16, "conversations": 20}
+"""Bytes of the name of a vector: memories of conversations are kept elsewhere, so they are told apart by it."""
+
+
+def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
+    """The name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and text, so
+    that nobody learns from a known vector what somebody else has said. That of a text of a conversation is longer.
+    Without a scope: the bytes of the model."""
+    mark = sha256(model.encode()).digest()[:4]
+    if scope is None:
+        return mark
+    size = KEY_BYTES["conversations" if scope.space == "conversations" else "sessions"]
+    return mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[: size - len(mark)]
+
+
+def known_vectors(connection: sqlite3.Connection, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
+    """The vectors of those texts that have one."""
+    known = "SELECT vector FROM vectors WHERE key = ?"
+    found = ((text, connection.execute(known, (vector_key(embeds, scope, text),)).fetchone()) for text in texts)
+    return {text: row[0] for text, row in found if row is not None}
+
+
+def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> list[tuple[Scope, str]]:
+    """Texts of memories of users without a vector, newest first. Before, keys of another model, and those that a
+    process without a model left out, are set, and vectors of another length than the newest are removed."""
+    live = "e.archived_ms IS NULL AND s.space = 'sessions'"
+    other = (
+        "SELECT e.id, s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
+        f"WHERE {live} AND substr(e.vector_key, 1, 4) IS NOT ?"
+    )
+    mark = vector_key(embeds)
+    stale = connection.execute(other, (mark,)).fetchall()
+    keys = [(vector_key(embeds, Scope(row[1], row[2]), row[3]), row[0]) for row in stale]
+    connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
+    _forget_other_lengths(connection, mark)
+    missing = (
+        "SELECT s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
+        f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} AND v.key IS NULL "
+        "GROUP BY e.vector_key ORDER BY e.id DESC LIMIT ?"
+    )
+    return [(Scope(row[0], row[1]), row[2]) for row in connection.execute(missing, (limit,))]
+
+
+def _forget_other_lengths(connection: sqlite3.Connection, mark: bytes) -> None:
+    """Remove the vectors of a model that have another length than the newest."""
+    connection.execute(
+        "DELETE FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' AND length(vector) != (SELECT "
+        "length(vector) FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' ORDER BY used_ms DESC LIMIT 1)",
+        {"mark": mark},
+    )
+
+
+def forget_vectors(
+    connection: sqlite3.Connection, embeds: str, live: Iterable[tuple[Scope, str]], before_ms: int
+) -> None:
+    """Remove the vectors of conversations that were made before that time and are of no live text, and vectors of
+    another length than the newest."""
+    _forget_other_lengths(connection, vector_key(embeds))
+    connection.execute("CREATE TEMP TABLE live(key BLOB PRIMARY KEY) WITHOUT ROWID")
+    connection.executemany("INSERT OR IGNORE INTO live VALUES(?)", ((vector_key(embeds, *each),) for each in live))
+    older = "DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND key NOT IN (SELECT key FROM live)"
+    connection.execute(older, (KEY_BYTES["conversations"], before_ms))
+    connection.execute("DROP TABLE temp.live")

@@ -1,0 +1,191 @@
+"""Small files about a whole data folder, in `{data_dir}/.memory-server/`: whether it is paused, when upkeep last ran,
+which events a hook has just answered, and what it gave. All processes see them at their next call."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import portalocker
+
+from memory_server.kernel import files as folders
+from memory_server.kernel import times
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.kernel.messages import Session
+from memory_server.kernel.private import Pause
+from memory_server.storage.json_store import codec
+
+if TYPE_CHECKING:
+    pass
+
+log = logging.getLogger(__name__)
+HOLDS_MS = 10_000
+"""How long an event counts as answered: longer than a hook runs, shorter than people take to ask the same again."""
+
+
+class PauseNote:
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / folders.PRIVATE / "paused.json"
+
+    def read(self, now_ms: int) -> Pause | None:
+        """The pause at `now_ms`; None without a pause, or after its end. A note that cannot be read is a pause: a
+        broken file must not end a pause that somebody asked for."""
+        try:
+            until = codec.loads(folders.read_file(self._path))["until"]
+            until_ms = None if until is None else codec.milliseconds(until)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            return Pause()
+        return None if until_ms is not None and until_ms <= now_ms else Pause(until_ms)
+
+    def write(self, pause: Pause) -> None:
+        """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
+        until = None if pause.until_ms is None else times.iso(pause.until_ms)
+        try:
+            folders.make_folder(self._path.parent)
+            folders.replace_file(self._path, codec.dumps({"until": until}) + b"\n")
+        except OSError as error:
+            raise self._unwritable(error, "the pause was not begun") from error
+
+    def remove(self) -> None:
+        """End the pause. Raises StorageUnwritable if it goes on."""
+        try:
+            folders.remove_file(self._path)
+            folders.sync_folder(self._path.parent)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise self._unwritable(error, "the pause goes on") from error
+
+    def _unwritable(self, error: OSError, so: str) -> StorageUnwritable:
+        return StorageUnwritable(f"{self._path} cannot be written: {error.strerror}; {so}.", self._path)
+
+
+class FolderLedger:
+    """When upkeep last ran, and the lock that lets one process run it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / folders.PRIVATE
+        self._note = self._folder / "upkeep.json"
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Whether this process may run upkeep; True for only one process at a time."""
+        try:
+            folders.make_folder(self._folder)
+            lock = folders.try_lock(self._folder / "upkeep.lock")
+        except OSError:
+            # A read-only data folder has no upkeep.
+            lock = None
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def last_run_ms(self) -> int | None:
+        """When upkeep last ended, in milliseconds since 1970; None: never."""
+        try:
+            return codec.milliseconds(codec.loads(folders.read_file(self._note))["lastRun"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def note_run(self, at_ms: int) -> None:
+        try:
+            folders.replace_file(self._note, codec.dumps({"lastRun": times.iso(at_ms)}) + b"\n")
+        except OSError as error:
+            # The clean-up is done; upkeep will only run again sooner.
+            log.warning("upkeep could not be noted: %s", error)
+
+
+class Answered:
+    """Which events a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice. If two
+    hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the first one
+    with an answer gives it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / folders.PRIVATE / "answered.json"
+
+    def claim(self, event: str, now_ms: int) -> bool:
+        """Whether `event` has not been answered yet; from now on it has."""
+        try:
+            with _locked(self._path) as file:
+                lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
+                file.truncate(0)
+                file.write(codec.dumps({event: now_ms} | lately))
+                return event not in lately
+        except OSError:
+            return True  # rather twice than not at all
+
+
+MOST_SESSIONS, MOST_LINES = 16, 1_000
+"""Sessions that are known, and lines of each: some 30 bytes a line."""
+
+
+class Given:
+    """Which lines hooks gave to the sessions, so that none comes twice into one context. If the file is lost, lines may
+    come twice."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / folders.PRIVATE / "given.json"
+
+    def to(self, session: Session | None) -> set[str]:
+        """The keys of the lines that `session` was given and still has in its context."""
+        since_ms = -1 if session is None or session.context_since_ms is None else session.context_since_ms
+        known = {} if session is None else self._known().get(session.id, {})
+        return {key for key, at_ms in known.items() if at_ms >= since_ms}
+
+    def note(self, session: Session | None, keys: Collection[str], now_ms: int, *, afresh: bool = False) -> None:
+        """`session` was given these lines; `afresh`: nothing of before is in its context any more."""
+        if session is None or not (keys or afresh):
+            return
+        try:
+            with _locked(self._path) as file:
+                known = _lines(file.read())
+                before = known.pop(session.id, {})
+                of_it = ({} if afresh else before) | dict.fromkeys(keys, now_ms)
+                known[session.id] = dict(list(of_it.items())[-MOST_LINES:])
+                file.truncate(0)
+                file.write(codec.dumps(dict(list(known.items())[-MOST_SESSIONS:])))
+        except OSError:
+            return  # rather twice than not at all
+
+    def _known(self) -> dict[str, dict[str, int]]:
+        try:
+            return _lines(folders.read_file(self._path))
+        except OSError:
+            return {}
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """The private file at `path` from its beginning, for this process alone. It is not synced: a user waits."""
+    folders.make_folder(path.parent)
+    with folders.open_file(path, "a+b") as file:
+        # Closing the file gives the lock back.
+        portalocker.lock(file.fileno(), portalocker.LockFlags.EXCLUSIVE)
+        file.seek(0)
+        yield file
+
+
+def _lines(data: bytes) -> dict[str, dict[str, int]]:
+    try:
+        found = codec.load_object(data)
+    except codec.NotARecord:
+        return {}
+    return {
+        name: {key: at_ms for key, at_ms in lines.items() if isinstance(at_ms, int)}
+        for name, lines in found.items()
+        if isinstance(lines, dict)
+    }
+
+
+def _read(data: bytes) -> dict[str, int]:
+    try:
+        return {name: at_ms for name, at_ms in codec.load_object(data).items() if isinstance(at_ms, int)}
+    except codec.NotARecord:
+        return {}
