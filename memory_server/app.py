@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
-    from memory_server.upkeep import Due, Maintenance
+    from memory_server.upkeep import Maintenance, UpkeepJob
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +273,7 @@ class App:
         if self._owner is None:
             await self.keep_up()
 
-    async def keep_up(self, maintenance: Due | None = None) -> None:
+    async def keep_up(self, maintenance: UpkeepJob | None = None) -> None:
         """Run the daily upkeep of this app, or of `maintenance`, at its time, until it is cancelled."""
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return

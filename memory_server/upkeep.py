@@ -28,7 +28,7 @@ DUE_AFTER_MS = 20 * 3_600_000
 """Upkeep is due this long after it last ended: less than a day, so that a slow run does not skip the next."""
 
 
-class Due(Protocol):
+class UpkeepJob(Protocol):
     def overdue(self) -> bool: ...
 
     async def run_if_due(self) -> int | None: ...
@@ -74,7 +74,7 @@ class Maintenance:
 class Jobs:
     """The scheduled jobs of one process: upkeep at `hour` of the day in `zone` (IANA name, None: the system's)."""
 
-    def __init__(self, maintenance: Due, hour: int, zone: str | None) -> None:
+    def __init__(self, maintenance: UpkeepJob, hour: int, zone: str | None) -> None:
         self._maintenance = maintenance
         self._hour = hour
         self._zone = zone

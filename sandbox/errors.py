@@ -18,7 +18,7 @@ class SandboxClosed(SandboxError):
 
 
 class SandboxBusy(SandboxError):
-    """`Limits.max_waiting` searches are waiting for a worker; try again later."""
+    """`SandboxLimits.max_waiting` searches are waiting for a worker; try again later."""
 
 
 class SandboxUnavailable(SandboxError):

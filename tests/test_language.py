@@ -24,7 +24,19 @@ from memory_server.kernel.errors import InvalidInput
 from sandbox import Failed, TriggerSandbox, Verdict
 from sandbox import cli as trigger_sandbox
 from sandbox.language import Parser, cells, language_of, padded
-from sandbox.locale import Message, MessageError, _, _places, counted, foreign, joined, n_, speak, term, translated
+from sandbox.locale import (
+    LocalizedText,
+    MessageError,
+    _,
+    _places,
+    counted,
+    foreign,
+    joined,
+    n_,
+    speak,
+    term,
+    translated,
+)
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "distribution"))
@@ -246,7 +258,7 @@ class TestMessages:
     def test_an_error_keeps_it_and_so_does_a_copy(self) -> None:
         error = InvalidInput("There is no change {change} yet; the newest is {newest}.", 7, 3)
         assert isinstance(error, MessageError)
-        assert isinstance(str(error), Message)
+        assert isinstance(str(error), LocalizedText)
         assert pickle.loads(pickle.dumps(error.args[0])).values == {"change": 7, "newest": 3}
 
     @pytest.mark.parametrize(("number", "english"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])

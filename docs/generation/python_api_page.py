@@ -27,7 +27,7 @@ API = (
     "Forgotten",
     "Statistics",
     "InsightManager",
-    "Explained",
+    "ExplainedMemory",
     "MemoryFilter",
     "Filtered",
     "Overview",

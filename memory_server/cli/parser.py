@@ -54,7 +54,7 @@ class Command(NamedTuple):
     changes: bool = False
 
 
-class Parser(language.Parser):
+class CommandParser(language.Parser):
     """The parser of all commands. Its help is one screen: `rows` are group, name and summary of the commands."""
 
     rows: list[tuple[str, str, str]]
@@ -90,9 +90,9 @@ class Parser(language.Parser):
         return super().parse_args(words, namespace) if left else flags
 
 
-def parser() -> Parser:
+def parser() -> CommandParser:
     """All commands with their flags; docs/reference/commands.md is generated from it."""
-    top = Parser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
+    top = CommandParser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
     _add_settings(top, shown=True)
     conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
     top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)

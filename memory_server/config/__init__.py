@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_server.kernel.errors import InvalidInput
-from sandbox.locale import N_, _
+from sandbox.locale import N_, _, clause
 
 if TYPE_CHECKING:
     from memory_server.config.settings import Settings as Settings
@@ -68,7 +68,7 @@ def load(
             ) from error
         ours = problem["type"] == "value_error"
         theirs = problem["msg"].replace("Input should", "it should").rstrip(".")
-        reason = str(problem["ctx"]["error"]) if ours else theirs
+        reason = clause(str(problem["ctx"]["error"])) if ours else theirs
         if source == "the command line" and "." not in place:
             flag = place.replace("_", "-")
             if problem["type"].startswith("datetime"):

@@ -1,4 +1,4 @@
-"""The contents of a conversation as one value, the changes that bring them back, and what a backup is: its name, facts.
+"""The contents of a conversation as one value, and the changes that bring them back.
 
 A restore and an import are the same decision, made before anything is written. Pure: without files, clock and formats.
 """
@@ -74,6 +74,3 @@ def restore_changes(
 def _changed_ms(memory: Memory) -> int:
     updated_ms = memory.updated_ms if isinstance(memory, LongTermMemory) else None
     return memory.made_ms if updated_ms is None else max(memory.made_ms, updated_ms)
-
-
-# --- backups -------------------------------------------------------------------------------------------------

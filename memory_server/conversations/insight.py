@@ -26,7 +26,7 @@ KINDS = ("short_term", "long_term", "both")
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedMemory:
     """Why a memory came or not, and where it is kept. `searched` is False if the search does not look there: then the
     explanation is that of a search of all conversations. `archived`: its removal, if it was removed; then there is no
     explanation. `alike`: how many other memories share words with the text that found this one."""
@@ -57,7 +57,7 @@ class InsightManager:
         scope: str | None = None,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         session: Session | None = None,
-    ) -> Explained:
+    ) -> ExplainedMemory:
         """Why a search by the recent messages, made now in `session`, brings a memory or does not: the memory with
         `memory_id`, or the one that shares most with the words of `text`. Raises InvalidInput: both or neither was
         given, there is no message, or no such scope; MemoryNotFound: no conversation has it, nor the archive of this
@@ -155,7 +155,7 @@ class InsightManager:
 
     async def _explained(
         self, memory_id: str, query: RecallQuery, scope: str | None, session: Session | None
-    ) -> Explained | None:
+    ) -> ExplainedMemory | None:
         from memory_server.conversations.recall.explanation import explain
 
         decision = await self._short_term.decision(query, scope=scope, session=session)
@@ -164,12 +164,12 @@ class InsightManager:
             return None
         told = explain(decision, row)
         where = decision.columns.kept_in(row) or self.conversation_id
-        return Explained(where, told.memory, told.receipt, told)
+        return ExplainedMemory(where, told.memory, told.receipt, told)
 
-    def _gone(self, entry: Archived, query: RecallQuery) -> Explained:
+    def _gone(self, entry: Archived, query: RecallQuery) -> ExplainedMemory:
         assert isinstance(entry.memory, ShortTermMemory)
         [made] = self._receipts([entry.memory], query)
-        return Explained(self.conversation_id, entry.memory, made, None, archived=entry)
+        return ExplainedMemory(self.conversation_id, entry.memory, made, None, archived=entry)
 
     async def _nearest(self, text: str, scope: str | None) -> tuple[str | Archived, int]:
         """The id of the memory (or the removed memory) that shares the heaviest words with `text`, or else contains it;

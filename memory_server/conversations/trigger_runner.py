@@ -12,7 +12,7 @@ from memory_server.kernel.errors import TriggersUnavailable
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
 from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
-from sandbox.locale import _, joined
+from sandbox.locale import _, clause, joined
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
@@ -92,4 +92,4 @@ def _translated() -> Iterator[None]:
         # The caller's mistake: the manager that has the expression says what was not done because of it.
         raise
     except SandboxError as error:
-        raise TriggersUnavailable("Triggers cannot run now: {reason}.", str(error).rstrip(".")) from error
+        raise TriggersUnavailable("Triggers cannot run now: {reason}.", clause(str(error))) from error

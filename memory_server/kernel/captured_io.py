@@ -15,5 +15,5 @@ class CapturedIO:
     errors: bytes = b""
 
 
-CAPTURED_IO: ContextVar[CapturedIO | None] = ContextVar("streams", default=None)
+CAPTURED_IO: ContextVar[CapturedIO | None] = ContextVar("captured_io", default=None)
 """Those of the command that runs in this context; None: the process's own."""

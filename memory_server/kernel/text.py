@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from unicodedata import category
 
-from sandbox.locale import Message, _
+from sandbox.locale import LocalizedText, _
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -19,7 +19,7 @@ BEGINNING_CHARS = 100
 def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
     """A text from outside, or a sentence that quotes one, as UTF-8 can write it (the path of a file may hold other
     bytes). If it is longer than `most`, its middle is left out."""
-    if isinstance(text, Message) and len(text) <= most:
+    if isinstance(text, LocalizedText) and len(text) <= most:
         return text
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"

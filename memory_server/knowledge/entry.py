@@ -146,7 +146,7 @@ class Query:
 class Hit:
     """An entry that was found. `relevance`: its share of the best score, or 1 where the text was found as it is.
     `matched`: the terms of the query that each of `title`, `tags` and `body` holds, in the order of the query. `score`
-    and `why`, in words for a reader, are a face's own (ranking.py)."""
+    and `why`, in words for a reader, are set by the toolset (ranking.py)."""
 
     entry: Entry
     relevance: float

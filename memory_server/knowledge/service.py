@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 LAYERS_SECONDS = 2.0
 """For entries of layers that nobody asked for: a hook has 5 seconds, which other memories need too."""
-_REPLACED = "replaced"
-"""In the detail of an operation: the copy of the store as it was before."""
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memory_server.storage.backups.files import BackupFolder
     from memory_server.storage.json_store.examination import RepairPlan
 
-from memory_server.storage.small_files import Answered, FolderLedger, Given, PauseNote
+from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
 
 __all__ = ["Home", "StoreParameters", "open_home"]
 
@@ -74,8 +74,8 @@ class Home:
         self.conversations = JsonFileStore(place, clock, parameters, meter)
         self.ledger = FolderLedger(place)
         self.pause = PauseNote(place)
-        self.answered = Answered(place)
-        self.given = Given(place)
+        self.answered = AnsweredEvents(place)
+        self.given = GivenLines(place)
 
     @cached_property
     def backups(self) -> BackupFolder:

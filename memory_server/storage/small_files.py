@@ -105,7 +105,7 @@ class FolderLedger:
             log.warning("upkeep could not be noted: %s", error)
 
 
-class Answered:
+class AnsweredEvents:
     """Which events a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice. If two
     hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the first one
     with an answer gives it."""
@@ -129,7 +129,7 @@ MOST_SESSIONS, MOST_LINES = 16, 1_000
 """Sessions that are known, and lines of each: some 30 bytes a line."""
 
 
-class Given:
+class GivenLines:
     """Which lines hooks gave to the sessions, so that none comes twice into one context. If the file is lost, lines may
     come twice."""
 

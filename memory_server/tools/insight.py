@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory_server.conversations.insight import Explained
+from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.conversations.recall.relevance import MatchedWord, age_text
@@ -181,7 +181,7 @@ async def explain_recall(
     )
 
 
-def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str]]:
+def _reasons(told: ExplainedMemory, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str]]:
     """The verdict, and sentences for people."""
     if told.explanation is None:
         return "archived", [_removed_sentence(told, zone)]
@@ -198,7 +198,7 @@ def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, l
     return "elsewhere", [elsewhere, *sentences]
 
 
-def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
+def _removed_sentence(told: ExplainedMemory, zone: tzinfo | None) -> str:
     gone = told.archived
     assert gone is not None
     return _(

@@ -30,14 +30,14 @@ class RefDone(Result):
     success: Literal[True] = True
 
 
-class Told(RefDone, Generic[T]):
+class DataResult(RefDone, Generic[T]):
     data: T
 
     def __str__(self) -> str:
         return str(self.data)
 
 
-class Changed(Told[T]):
+class ChangedResult(DataResult[T]):
     changeIds: Annotated[list[str], Field(description="Names the changes for undo_change")]
 
     def __str__(self) -> str:
@@ -132,12 +132,12 @@ async def memorySearch(
     limit: Annotated[int | None, between(1, MAX_LIMIT, "references"), "At most; 5 by default"] = None,
     includeContent: Annotated[bool | None, "With the beginning of each text"] = None,
     why: Annotated[bool, "With the words that matched, and the parts of the score"] = False,
-) -> Told[SearchData]:
+) -> DataResult[SearchData]:
     refs = call.memories.knowledge.refs
     found = await refs.search(query, namespace, tags=tags, limit=limit)
     preview = refs.options.include_content if includeContent is None else includeContent
     rows = [_reference(each, refs.options.preview_chars if preview else 0, why=why) for each in found.hits]
-    return Told(data=SearchData(found=bool(rows), results=rows, total=found.total, query=query))
+    return DataResult(data=SearchData(found=bool(rows), results=rows, total=found.total, query=query))
 
 
 def _reference(found: Hit, preview_chars: int, *, why: bool) -> Reference:
@@ -195,13 +195,15 @@ class ClearData(Result):
         return self.message
 
 
-async def _cleared(call: Call, namespaces: tuple[Namespace, ...], by: str, remaining: int | None) -> Changed[ClearData]:
+async def _cleared(
+    call: Call, namespaces: tuple[Namespace, ...], by: str, remaining: int | None
+) -> ChangedResult[ClearData]:
     done = [await call.memories.knowledge.refs.clear(name, by=by) for name in namespaces]
     count = sum(cleared for cleared, _ in done)
     data = ClearData(
         cleared=count, remaining=remaining, message=_("Cleared {references}.", counted(count, "reference"))
     )
-    return Changed(data=data, changeIds=[change_id for _, change_id in done if change_id])
+    return ChangedResult(data=data, changeIds=[change_id for _, change_id in done if change_id])
 
 
 @tool(
@@ -210,7 +212,7 @@ async def _cleared(call: Call, namespaces: tuple[Namespace, ...], by: str, remai
     destructive=True,
     idempotent=True,
 )
-async def memoryClearShortTerm(call: Call) -> Changed[ClearData]:
+async def memoryClearShortTerm(call: Call) -> ChangedResult[ClearData]:
     remaining = await call.memories.knowledge.refs.count("long-term")
     return await _cleared(call, ("short-term",), "memoryClearShortTerm", remaining)
 
@@ -221,7 +223,7 @@ async def memoryClearShortTerm(call: Call) -> Changed[ClearData]:
     destructive=True,
     idempotent=True,
 )
-async def memoryClearAll(call: Call) -> Changed[ClearData]:
+async def memoryClearAll(call: Call) -> ChangedResult[ClearData]:
     return await _cleared(call, NAMESPACES, "memoryClearAll", None)
 
 
@@ -230,14 +232,14 @@ async def memoryClearAll(call: Call) -> Changed[ClearData]:
     description="Put texts whose time is over into the archive; searches do not show them already.",
     idempotent=True,
 )
-async def memoryCleanup(call: Call) -> Changed[ClearData]:
+async def memoryCleanup(call: Call) -> ChangedResult[ClearData]:
     cleaned, change_ids = 0, []
     for name in NAMESPACES:
         while (done := await call.memories.knowledge.refs.clean_up(name, by="memoryCleanup"))[1] is not None:
             cleaned += done[0]
             change_ids.append(done[1])
     said = _("{references} went into the archive.", counted(cleaned, "reference")) if cleaned else _("Nothing is over.")
-    return Changed(data=ClearData(cleaned=cleaned, message=said), changeIds=change_ids)
+    return ChangedResult(data=ClearData(cleaned=cleaned, message=said), changeIds=change_ids)
 
 
 class ContentData(Result):
@@ -257,7 +259,7 @@ class ContentData(Result):
     recalls=True,
     search_hint="reference whole text content",
 )
-async def memoryGetContent(call: Call, id: Id, offset: Offset = None) -> Told[ContentData]:
+async def memoryGetContent(call: Call, id: Id, offset: Offset = None) -> DataResult[ContentData]:
     refs = call.memories.knowledge.refs
     _, entry = await refs.get(id)
     start = offset or 0
@@ -273,4 +275,4 @@ async def memoryGetContent(call: Call, id: Id, offset: Offset = None) -> Told[Co
         page = page[: len(page) * refs.options.page_bytes // len(orjson.dumps(page)) or 1]
     end = start + len(page)
     following = end if end < len(entry.body) else None
-    return Told(data=ContentData(id=entry.ref, content=page, contentLength=len(entry.body), next=following))
+    return DataResult(data=ContentData(id=entry.ref, content=page, contentLength=len(entry.body), next=following))

@@ -51,7 +51,7 @@ class SessionDone(RefDone):
     session: SessionIdsShown
 
 
-class Changed(SessionDone):
+class ChangedMemory(SessionDone):
     mode_used: Mode | None = None
     reason: str | None = Field(None, description="Why it was not done as asked")
     changeId: ChangeId = None
@@ -66,7 +66,7 @@ class InitResult(SessionDone):
         return _("Calls that name nobody mean {session}.", self.session)
 
 
-class AddResult(Changed):
+class AddResult(ChangedMemory):
     memories: list[Memory] = Field(description="With what happened to each")
 
     def __str__(self) -> str:
@@ -110,14 +110,14 @@ class PageResult(SessionDone):
         )
 
 
-class OneResult(Changed):
+class OneResult(ChangedMemory):
     memory: Memory
 
     def __str__(self) -> str:
         return str(self.memory) + self.tail
 
 
-class DeletedResult(Changed):
+class DeletedResult(ChangedMemory):
     deletedCount: int
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """The worker processes of one sandbox: started when first needed, handed to one search at a time, replaced when dead.
 
 A search waits here for a worker, first come first served. Nothing of it is prepared before that. When
-`Limits.max_waiting` searches wait, the next one is refused.
+`SandboxLimits.max_waiting` searches wait, the next one is refused.
 """
 
 from __future__ import annotations

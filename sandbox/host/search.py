@@ -112,7 +112,7 @@ class Search:
         self._over_at = time.monotonic() + self._limits.search_seconds
 
     @property
-    def patience(self) -> float:
+    def wait_seconds(self) -> float:
         """Seconds to wait for the next worker."""
         return self.seconds_left() + self._spare_seconds
 

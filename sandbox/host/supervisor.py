@@ -269,7 +269,7 @@ class TriggerSandbox:
                 if search.open:
                     began = time.monotonic()
                     try:
-                        async with asyncio.timeout(search.patience):
+                        async with asyncio.timeout(search.wait_seconds):
                             await lease.ready()
                     except TimeoutError:
                         break

@@ -25,7 +25,7 @@ _BETWEEN = {", ": "、", " and ": "和", "; ": "；", ". ": "。"}
 """What stands between sentences or words of ours, in Chinese."""
 
 
-class Message(str):
+class LocalizedText(str):
     """The finished English. `templates`: of one text, or of one and of many; `values`: by the names of their places."""
 
     __slots__ = ("templates", "values")
@@ -53,19 +53,27 @@ class Message(str):
         return self if times.__index__() == 1 else str.__mul__(self, times)
 
 
-class _Joined(Message):
+class _Joined(LocalizedText):
     __slots__ = ("parts",)
     parts: Sequence[str]
 
     def said(self, catalogue: GNUTranslations) -> str:
-        parts = [part.said(catalogue) if isinstance(part, Message) else part for part in self.parts]
+        parts = [part.said(catalogue) if isinstance(part, LocalizedText) else part for part in self.parts]
         between = self.templates[0]
-        if any(isinstance(part, Message) for part in self.parts):
+        if any(isinstance(part, LocalizedText) for part in self.parts):
             between = _BETWEEN.get(between, between)
         return between.join(parts)
 
 
-class _Foreign(Message):
+class _Clause(LocalizedText):
+    __slots__ = ("sentence",)
+    sentence: LocalizedText
+
+    def said(self, catalogue: GNUTranslations) -> str:
+        return self.sentence.said(catalogue).rstrip(".。")
+
+
+class _Foreign(LocalizedText):
     __slots__ = ()
 
     def said(self, catalogue: GNUTranslations) -> str:
@@ -83,16 +91,16 @@ class MessageError(Exception):
     """An error that is raised with a message, or with a template and its values."""
 
     def __init__(self, template: str = "", /, *values: object) -> None:
-        super().__init__(template if isinstance(template, Message) else _(template, *values))
+        super().__init__(template if isinstance(template, LocalizedText) else _(template, *values))
 
 
 def _(template: str, /, *values: object) -> str:
-    """A `Message` with these values in its places. Where no values are given, braces are plain text."""
+    """A `LocalizedText` with these values in its places. Where no values are given, braces are plain text."""
     return _message((template,), values)
 
 
 def n_(one: str, many: str, count: int, /, *values: object) -> str:
-    """A `Message` with a number, at the place `count`; `values` are for its other places."""
+    """A `LocalizedText` with a number, at the place `count`; `values` are for its other places."""
     return _message((one, many), values, count=count)
 
 
@@ -119,9 +127,18 @@ def joined(between: str, parts: Iterable[str]) -> str:
     return made
 
 
+def clause(sentence: str) -> str:
+    """A sentence without its full stop, to stand within another one."""
+    if not isinstance(sentence, LocalizedText):
+        return sentence.rstrip(".")
+    made = _Clause(sentence.rstrip("."))
+    made.templates, made.values, made.sentence = sentence.templates, sentence.values, sentence
+    return made
+
+
 def foreign(text: str) -> str:
     """What another program said (V8, the worker, argparse, a reader of JSON), which the catalogues may know."""
-    if isinstance(text, Message):
+    if isinstance(text, LocalizedText):
         return text
     made = _Foreign(text)
     made.templates, made.values = (text,), {}
@@ -140,25 +157,25 @@ def spoken() -> str:
 
 def translated(text: str) -> str:
     """A message in the language of the reader; any other text as it is."""
-    return text.said(_catalogue(_spoken)) if isinstance(text, Message) and _spoken[0] != "en" else text
+    return text.said(_catalogue(_spoken)) if isinstance(text, LocalizedText) and _spoken[0] != "en" else text
 
 
 def term(word: str) -> str:
     """A word of ours in the language of the reader, such as the heading of a column. Not for texts of users."""
-    return translated(word if isinstance(word, Message) else _(word))
+    return translated(word if isinstance(word, LocalizedText) else _(word))
 
 
-def _message(templates: tuple[str, ...], values: Sequence[object], **named: Any) -> Message:
+def _message(templates: tuple[str, ...], values: Sequence[object], **named: Any) -> LocalizedText:
     if values:
         places = (name for name in _places(templates[-1]) if name not in named)
         for name, value in zip(places, values, strict=True):
             if isinstance(value, BaseException):
                 value = str(value)
-            if name == "reason" and isinstance(value, str) and not isinstance(value, Message):
+            if name == "reason" and isinstance(value, str) and not isinstance(value, LocalizedText):
                 value = foreign(value)
             named[name] = value
     template = templates[0] if named.get("count") == 1 else templates[-1]
-    made = Message(template.format(**named) if named else template)
+    made = LocalizedText(template.format(**named) if named else template)
     made.templates, made.values = templates, named
     return made
 
@@ -172,7 +189,7 @@ def _places(template: str) -> tuple[str, ...]:
 def _filled(template: str, values: Mapping[str, Any], catalogue: GNUTranslations) -> str:
     said = dict(values)
     for name, value in values.items():
-        if isinstance(value, Message):
+        if isinstance(value, LocalizedText):
             said[name] = value.said(catalogue)
             if re.match("[0-9A-Za-z]", said[name]):  # between Chinese and a number stands a blank
                 template = re.sub(rf"([{_WIDE}])(?={{{name}\b)", r"\1 ", template)

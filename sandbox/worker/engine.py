@@ -222,7 +222,7 @@ class Isolate:
         count = len(job["triggers"])
         units = board.note_units(count, console=bool(job.get("console")), traced="probe" in job)
         if probe := job.get("probe"):
-            # Like the door: a global lexical that cannot be guessed, and is different in each isolate.
+            # Like the entry point: a global lexical that cannot be guessed, and is different in each isolate.
             await self._racer.eval_cancelable(f"const {probe} = {self._door}('probe'); 0")
         text = json.dumps(json.dumps({**job, "noteUnits": units}, ensure_ascii=True), ensure_ascii=True)
         memory = cast(memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {text})"))

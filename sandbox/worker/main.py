@@ -35,7 +35,7 @@ REHEARSAL = (
 CLOSE_SECONDS = 0.25
 """A healthy isolate closes in 1-50 ms, also one that runs promise jobs for ever."""
 ROOM_MB = 64
-"""MiB that must be left for the next isolate: what V8 itself allows the heap by default (Limits.heap_mb)."""
+"""MiB that must be left for the next isolate: what V8 itself allows the heap by default (SandboxLimits.heap_mb)."""
 MOST_CLOSING = 3
 """Isolates of earlier requests that may still run: each takes processor time and memory from the next ones."""
 NAMED_US = 1_000

@@ -21,7 +21,7 @@ from memory_server.cli.parser import main
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import marked
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
-from memory_server.storage.small_files import HOLDS_MS, Answered, Given
+from memory_server.storage.small_files import HOLDS_MS, AnsweredEvents, GivenLines
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T12:00:00Z"
@@ -177,18 +177,18 @@ def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
 def test_sessions_that_are_told_at_once_lose_no_lines(tmp_path: Path) -> None:
     sessions = [Session(f"s{number}", None) for number in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda session: Given(tmp_path).note(session, ["line"], 1), sessions))
-    assert [Given(tmp_path).to(session) for session in sessions] == [{"line"}] * 8
+        list(pool.map(lambda session: GivenLines(tmp_path).note(session, ["line"], 1), sessions))
+    assert [GivenLines(tmp_path).to(session) for session in sessions] == [{"line"}] * 8
 
 
 def test_threads_that_claim_at_once_claim_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        claimed = list(pool.map(lambda number: Answered(tmp_path).claim(f"e{number // 8}", 0), range(80)))
+        claimed = list(pool.map(lambda number: AnsweredEvents(tmp_path).claim(f"e{number // 8}", 0), range(80)))
     assert [sum(claimed[start : start + 8]) for start in range(0, 80, 8)] == [1] * 10
 
 
 def test_a_note_is_small_and_may_be_lost(tmp_path: Path) -> None:
-    answered, note = Answered(tmp_path), tmp_path / ".memory-server" / "answered.json"
+    answered, note = AnsweredEvents(tmp_path), tmp_path / ".memory-server" / "answered.json"
     for number in range(100):
         assert answered.claim(f"{number}", number * HOLDS_MS)
     assert len(note.read_bytes()) < 100
@@ -197,4 +197,4 @@ def test_a_note_is_small_and_may_be_lost(tmp_path: Path) -> None:
         assert answered.claim("99", 99 * HOLDS_MS)
         assert not answered.claim("99", 99 * HOLDS_MS)
     (tmp_path / "file").write_text("no folder")
-    assert Answered(tmp_path / "file").claim("1", 0), "rather twice than not at all"
+    assert AnsweredEvents(tmp_path / "file").claim("1", 0), "rather twice than not at all"

@@ -35,7 +35,7 @@ def die_at(step: str) -> None:
     elif step == "file":
         folders.take_name = die
     elif step == "index":
-        SqliteStore.use = die  # type: ignore[method-assign, assignment]
+        SqliteStore.mark_used = die  # type: ignore[method-assign, assignment]
 
 
 async def main() -> None:

@@ -147,11 +147,11 @@ def test_messages_may_come_from_a_generator() -> None:
 
 def test_the_public_names_are_the_documented_ones() -> None:
     assert sorted(nlp.__all__) == [
-        "Emphasis",
         "Enrichment",
         "Keyword",
+        "QueryTerm",
+        "QueryWeights",
         "ROLE_WEIGHTS",
-        "Sought",
         "SupportsDatedMessage",
         "SupportsMessage",
         "engine_name",

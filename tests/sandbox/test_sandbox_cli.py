@@ -139,7 +139,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_terminal_that_cannot_show_a_character_is_no_failure() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Terminal(out).say("生日 \ud800 ok")
+    Terminal(out).show("生日 \ud800 ok")
     out.flush()
     assert out.buffer.getvalue() == b"???? ? ok\n"  # type: ignore[attr-defined]
 

@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 OWNER = """
 import asyncio, json, sys
 from datetime import datetime, timezone
-from sandbox import Limits, TriggerSandbox
+from sandbox import SandboxLimits, TriggerSandbox
 
 async def main(mode):
-    sandbox = TriggerSandbox(Limits(trigger_seconds=60, search_seconds=60), workers=1)
+    sandbox = TriggerSandbox(SandboxLimits(trigger_seconds=60, search_seconds=60), workers=1)
     await sandbox.warm()
     work = asyncio.ensure_future(sandbox.evaluate([STUCK], {"messages": []}, now=datetime.now(timezone.utc), seed=1))
     await asyncio.wait({work}, timeout=0.2)

@@ -16,7 +16,6 @@ def test_the_public_names_are_these() -> None:
         "Failed",
         "FailureKind",
         "Fired",
-        "Limits",
         "PatternError",
         "Problem",
         "Quiet",
@@ -24,6 +23,7 @@ def test_the_public_names_are_these() -> None:
         "SandboxBusy",
         "SandboxClosed",
         "SandboxError",
+        "SandboxLimits",
         "SandboxUnavailable",
         "TriggerRecord",
         "TriggerSandbox",
@@ -36,7 +36,14 @@ def test_the_public_names_are_these() -> None:
 
 
 def test_values_are_frozen_and_slotted() -> None:
-    for kind in (sandbox.Limits, sandbox.Fired, sandbox.Quiet, sandbox.Failed, sandbox.Problem, sandbox.CheckReport):
+    for kind in (
+        sandbox.SandboxLimits,
+        sandbox.Fired,
+        sandbox.Quiet,
+        sandbox.Failed,
+        sandbox.Problem,
+        sandbox.CheckReport,
+    ):
         assert dataclasses.is_dataclass(kind)
         assert "__slots__" in vars(kind)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -177,11 +177,11 @@ def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
     search.request(step=False)
     search.waited(30.0)
     assert 129 < search.seconds_left() <= 130
-    assert 149 < search.patience <= 150, "up to half of the time of a search"
+    assert 149 < search.wait_seconds <= 150, "up to half of the time of a search"
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]]}))
     search.waited(10.0)
     assert 129 < search.seconds_left() <= 130, "what needs long waits in its own time"
-    assert 129 < search.patience <= 130
+    assert 129 < search.wait_seconds <= 130
 
 
 def test_a_traced_copy_has_its_notes() -> None:

@@ -524,7 +524,7 @@ def test_every_sequence_leaves_entries_index_and_history_consistent(
                         gone = archived(became[each], "undone", NOW) if each not in was else was[each]
                         assert after[each] == gone
             elif chosen is not None and do == "touch":
-                await (history.touch([chosen.id], NOW) if history is not None else store.examine())
+                await (history.count_use([chosen.id], NOW) if history is not None else store.examine())
             elif chosen is not None:
                 changes = (
                     [

@@ -46,7 +46,7 @@ TURN_BYTES = 32_000_000
 
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     # The entrance of a command that shares a process gives up by itself.
-    patience = _Patience(flags.seconds, entrance.waited) if shared is None else None
+    patience = _Deadline(flags.seconds, entrance.waited) if shared is None else None
     try:
         event = event_of(codec.loads(standard_input()))
         if shared is not None:
@@ -175,7 +175,7 @@ def _end_of(path: str | None, size: int) -> bytes | None:
         return None
 
 
-class _Patience:
+class _Deadline:
     """Ends the process after `seconds`, of which `waited` are over, unless `end` is called first."""
 
     def __init__(self, seconds: float, waited: float) -> None:

@@ -28,7 +28,7 @@ from memory_server.conversations.recall.relevance import (
     score_points,
     stretches,
 )
-from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled, asks, holds_on
+from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled, asks, holds_of_rows
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import Session
@@ -186,7 +186,7 @@ def decide(
     columns = Columns(searched)
     times = columns.times
     ages = np.maximum(now_ms - times, 0)
-    in_context, too_young = holds_on(
+    in_context, too_young = holds_of_rows(
         columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
     )
     eligible = columns.alive & ~(in_context | too_young)

@@ -44,7 +44,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """How many memories a rule held back: `recent` and `in_context` by `hold_on`, irrelevant ones included, and
+    """How many memories a rule held back: `recent` and `in_context` by `hold_of`, irrelevant ones included, and
     `adjacent`, which are relevant, by the 10-minute rule while there was still a free place."""
 
     recent: int
@@ -104,7 +104,7 @@ def select(
     everything = list(memories)
     made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
     of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
-    hold = partial(hold_on, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
+    hold = partial(hold_of, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
     holds = list(map(hold, everything))
     eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
     in_context = holds.count("in_context")
@@ -261,7 +261,7 @@ def _flashbacks(
 # | the same, and that is not known; or one is unknown | of this conversation what is younger than 20 minutes |
 
 
-def hold_on(
+def hold_of(
     memory: ShortTermMemory, *, conversation_id: str, session: Session | None, now_ms: int, parameters: RecallParameters
 ) -> Hold | None:
     """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
@@ -275,7 +275,7 @@ def hold_on(
     return "too_young" if age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms else None
 
 
-def holds_on(
+def holds_of_rows(
     columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
 ) -> tuple[Mask, Mask]:
     """The same for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are

@@ -37,7 +37,7 @@ class SessionOptions(SessionSettings):
     merge_prompt: str | None = None
 
 
-class Doing:
+class OperationInProgress:
     """A call that is going on: what its note will say."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class SessionModels:
 
     async def ask(
         self,
-        doing: Doing,
+        doing: OperationInProgress,
         purpose: str,
         system: str,
         data: str,
@@ -83,17 +83,17 @@ class SessionModels:
         doing.spent(done)
         return done.value
 
-    async def embed(self, caller: SessionIds, doing: Doing, texts: Sequence[str]) -> None:
+    async def embed(self, caller: SessionIds, doing: OperationInProgress, texts: Sequence[str]) -> None:
         """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
         with suppress(ModelsFailed):
             seconds = min(VECTOR_SECONDS, self.left(doing))
             await self.vectors.vectors(scope_of(caller), texts, seconds, doing.spent)
 
-    def left(self, doing: Doing) -> float:
+    def left(self, doing: OperationInProgress) -> float:
         """Seconds that the whole call may still take."""
         return max(0.0, self.options.total_seconds - doing.took_ms / 1000)
 
-    async def vector_of(self, caller: SessionIds, doing: Doing, query: str) -> bytes:
+    async def vector_of(self, caller: SessionIds, doing: OperationInProgress, query: str) -> bytes:
         """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: no model gives it.
         NothingToKeep: all of it is private or recalled."""
         scope, where, meant = scope_of(caller), where_of(caller), to_keep(query)
@@ -104,7 +104,7 @@ class SessionModels:
             raise ModelsFailed("the model does not take this query")
         return vectors[meant]
 
-    async def merged(self, doing: Doing, memory: str, data: str) -> str:
+    async def merged(self, doing: OperationInProgress, memory: str, data: str) -> str:
         """What a model makes of both. Raises ModelsFailed: none answered."""
         system = self.options.merge_prompt or MERGE
         asked_ = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)

@@ -40,7 +40,7 @@ from memory_server.knowledge.sessions.facts import (
     facts_of,
 )
 from memory_server.knowledge.sessions.ids import NOBODY, STDIO, Begun, Identity, RequestInfo, SessionIds, resolve
-from memory_server.knowledge.sessions.models import NO_MODEL, Doing, SessionModels, SessionOptions
+from memory_server.knowledge.sessions.models import NO_MODEL, OperationInProgress, SessionModels, SessionOptions
 from memory_server.knowledge.sessions.records import (
     Mode,
     Outcome,
@@ -147,7 +147,7 @@ class Sessions:
     async def _infer(
         self,
         caller: SessionIds,
-        doing: Doing,
+        doing: OperationInProgress,
         texts: Sequence[tuple[str, Mapping[str, Any]]],
         base: Entry,
         prompt: str | None,
@@ -340,7 +340,12 @@ class Sessions:
         return SessionFigures(*counts, measured(operations), spent(operations))
 
     async def _commit(
-        self, caller: SessionIds, doing: Doing, op: str, by: str, decide: Callable[[ScopeView], Sequence[Change]]
+        self,
+        caller: SessionIds,
+        doing: OperationInProgress,
+        op: str,
+        by: str,
+        decide: Callable[[ScopeView], Sequence[Change]],
     ) -> tuple[tuple[Entry, ...], str | None]:
         """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
         operation = Operation(op, by, 0, caller_json(caller), took_ms=doing.took_ms, detail=doing.detail)
@@ -349,10 +354,10 @@ class Sessions:
         return done.entries, None if done.seq is None else change_id(done.seq)
 
     @asynccontextmanager
-    async def _noting(self, caller: SessionIds, op: str, by: str) -> AsyncIterator[Doing]:
+    async def _noting(self, caller: SessionIds, op: str, by: str) -> AsyncIterator[OperationInProgress]:
         """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
         cannot be written now is left out, so that a search does not wait for writers."""
-        doing, error = Doing(), None
+        doing, error = OperationInProgress(), None
         try:
             yield doing
         except MemoryServerError as problem:

@@ -249,7 +249,7 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
         redirect_slashes=False,
     )
     public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
-    door = Middleware(
+    middleware = Middleware(
         app,
         enter,
         defaultdict(partial(RateLimiter, settings.requests_per_minute, settings.concurrent)),
@@ -261,7 +261,7 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     )
     listener = _listener(*address)
     try:
-        await _run(door, listener, stop, tenants, node)
+        await _run(middleware, listener, stop, tenants, node)
     finally:
         listener.close()
         warming.cancel()
@@ -270,12 +270,12 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
 
 
 async def _run(
-    door: Middleware, listener: socket.socket, stop: asyncio.Event, tenants: Tenants, node: HttpServer
+    middleware: Middleware, listener: socket.socket, stop: asyncio.Event, tenants: Tenants, node: HttpServer
 ) -> None:
     host, port = listener.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
-        door,
+        middleware,
         http=partial(_Protocol, {}),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",

@@ -81,7 +81,7 @@ class SqliteStore:
 
     async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
-        await self._use(used, [(at_ms, each) for each in ids])
+        await self._count_uses(used, [(at_ms, each) for each in ids])
 
     async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
         if self.read_only:
@@ -118,13 +118,13 @@ class SqliteStore:
 
     async def rebuild(self) -> int:
         count = await self._write(operations.rebuild)
-        await self._alone("VACUUM")
+        await self._optional_statement("VACUUM")
         return count
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
         if await self.scopes():
             await self._write(lambda c: operations.tidy(c, texts_before_ms, operations_before_ms, self.clock()))
-            await self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+            await self._optional_statement("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def uses(self, place: str) -> dict[str, tuple[int, int]]:
         query = "SELECT key, accessed_ms, count FROM uses WHERE place = ?"
@@ -135,7 +135,7 @@ class SqliteStore:
             "INSERT INTO uses VALUES(?, ?, ?, 1) ON CONFLICT(place, key) "
             "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
         )
-        await self._use(used, [(place, key, at_ms) for key in keys])
+        await self._count_uses(used, [(place, key, at_ms) for key in keys])
 
     async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
         return await self._read(lambda c: vectors.known_vectors(c, self.embeds, scope, texts))
@@ -143,7 +143,7 @@ class SqliteStore:
     async def keep_vectors(self, made: Mapping[tuple[Scope, str], bytes]) -> None:
         now_ms = self.clock()
         values = [(vectors.vector_key(self.embeds, *named), vector, now_ms) for named, vector in made.items()]
-        await self._use("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
+        await self._count_uses("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
 
     async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
         return await self._write(lambda c: vectors.without_vector(c, self.embeds, limit)) if await self.scopes() else []
@@ -152,7 +152,7 @@ class SqliteStore:
         if self.place is None or self.place.exists():
             await self._write(lambda c: vectors.forget_vectors(c, self.embeds, live, before_ms))
 
-    async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
+    async def _count_uses(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
             # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
             connection.executemany(statement, values)
@@ -309,7 +309,7 @@ class SqliteStore:
         self.meter.count("knowledge", "waits", int(waited))
         return done
 
-    async def _alone(self, statement: str) -> None:
+    async def _optional_statement(self, statement: str) -> None:
         """A statement that other processes may make impossible, and that can then be left for the next time."""
         with suppress(StorageError):
             await self._run(self._writer, lambda: self._connection("write").execute(statement).fetchall())

@@ -330,9 +330,9 @@ def _backups(data_dir: Path) -> Iterator[Said]:
     place = data_dir / folders.PRIVATE / "backups"
     for path in sorted([*place.glob(".*.body"), *place.glob(".*.next*")]):
         yield "note", _("{path} is a backup that is being made, or was cut short; then delete it.", visible(str(path)))
-    shelf = BackupFolder(place)
+    backups = BackupFolder(place)
     try:
-        found = shelf.listed()
+        found = backups.listed()
     except OSError as error:
         yield "warning", _("{name} cannot be read: {reason}.", place, error.strerror)
         return
@@ -342,7 +342,7 @@ def _backups(data_dir: Path) -> Iterator[Said]:
             problems.append(_("The backup {name} cannot be used: {problem}.", backup.name, backup.problem))
             continue
         try:
-            with shelf.open(backup.name):  # checks the whole file, as a restore does
+            with backups.open(backup.name):  # checks the whole file, as a restore does
                 pass
         except (BackupNotFound, StorageError) as error:
             problems.append(str(error))

@@ -111,14 +111,14 @@ class OpenConversation:
         return state
 
     async def update(
-        self, decide: Decide[Result], *, by: str, at_ms: int, patience: float
+        self, decide: Decide[Result], *, by: str, at_ms: int, wait_seconds: float
     ) -> tuple[Result, str | None]:
         if not translated(self.folder, self._files.exists):
             # Reading a conversation does not make anything on disk.
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
                 return result, None
-        async with self._exclusively(patience) as (state, position, release):
+        async with self._exclusively(wait_seconds) as (state, position, release):
             changes, result = decide(state)
             made = None
             if changes:
@@ -143,13 +143,13 @@ class OpenConversation:
         return await self._blocking(lambda: read(self._files))
 
     async def compact(
-        self, patience: float, horizon: Horizon | None = None, still: Callable[[Position], bool] | None = None
+        self, wait_seconds: float, horizon: Horizon | None = None, still: Callable[[Position], bool] | None = None
     ) -> None:
         """Fold the journal, and remove what is beyond `horizon`. `still`: whether it is still needed, asked under the
         lock, because several processes may begin at once."""
         if not translated(self.folder, self._files.exists):
             return
-        async with self._exclusively(patience) as (state, position, _):
+        async with self._exclusively(wait_seconds) as (state, position, _):
             if still is not None and not still(position):
                 return
             # The state does not change meanwhile: changing it needs the lock that is held here.
@@ -165,19 +165,19 @@ class OpenConversation:
             self._idle = None
 
     @contextlib.asynccontextmanager
-    async def _exclusively(self, patience: float) -> AsyncIterator[_Held]:
+    async def _exclusively(self, wait_seconds: float) -> AsyncIterator[_Held]:
         """The latest state with the right to change it, here and across processes."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + wait_seconds
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(wait_seconds):
                 await self._writers.acquire()
         except TimeoutError as error:
-            raise self._too_long(patience) from error
+            raise self._too_long(wait_seconds) from error
         try:
             if not self._files.lock_path.parent.exists():
                 # Only this step comes before the lock.
                 await self._blocking(lambda: folders.make_folder(self._files.lock_path.parent))
-            lock = await self._lock(deadline, patience)
+            lock = await self._lock(deadline, wait_seconds)
 
             def release() -> None:
                 # First: from now on a reader looks at the files, after those that use the state have finished.
@@ -203,7 +203,7 @@ class OpenConversation:
         finally:
             self._writers.release()
 
-    async def _lock(self, deadline: float, patience: float) -> FileLock:
+    async def _lock(self, deadline: float, wait_seconds: float) -> FileLock:
         """The lock across processes. A waiter tries again and again: a call that blocks would need a thread that nobody
         can end, and could give the lock to a process whose event loop is busy."""
         path = self._files.lock_path
@@ -214,11 +214,11 @@ class OpenConversation:
             await asyncio.sleep(_TRY_AGAIN_SECONDS)
             if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
                 return lock
-        raise self._too_long(patience)
+        raise self._too_long(wait_seconds)
 
     async def _absorb_quietly(self) -> None:
         try:
-            async with self._exclusively(patience=1.0):
+            async with self._exclusively(wait_seconds=1.0):
                 pass
         except StorageError as error:
             # The edit is read all the same, and the next writer commits it.
@@ -269,7 +269,7 @@ class OpenConversation:
 
     async def _compact_quietly(self, still: Callable[[Position], bool] | None = None) -> None:
         try:
-            await self.compact(patience=1.0, still=still)
+            await self.compact(wait_seconds=1.0, still=still)
         except LockTimeout:
             log.debug("compaction put off, another process is writing: %s", self.folder)
         except StorageError as error:
@@ -284,14 +284,14 @@ class OpenConversation:
             await asyncio.wait([work])
             raise
 
-    def _too_long(self, patience: float) -> LockTimeout:
+    def _too_long(self, wait_seconds: float) -> LockTimeout:
         self._meter.count("storage", "lock_timeouts")
         return LockTimeout(
             _(
-                "Another process has been writing the conversation {conversation} for more than {patience:g} "
+                "Another process has been writing the conversation {conversation} for more than {wait_seconds:g} "
                 "s; try again, nothing was changed.",
                 self._files.conversation_id,
-                patience,
+                wait_seconds,
             ),
             self.folder,
         )

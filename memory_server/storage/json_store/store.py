@@ -64,7 +64,7 @@ class JsonFileStore:
                     _("This server is read-only and changed nothing; start it without --read-only."), self.data_dir
                 )
             return result, None
-        patience = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
+        wait_seconds = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
         abandoned = False
 
         def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
@@ -74,7 +74,7 @@ class JsonFileStore:
 
         try:
             # In a task of its own: a cancelled caller must not stop a commit half-way.
-            work = conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), patience=patience)
+            work = conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), wait_seconds=wait_seconds)
             return await asyncio.shield(self._begun(work))
         except asyncio.CancelledError:
             abandoned = True
@@ -138,7 +138,7 @@ class JsonFileStore:
         for conversation in conversations:
             if conversation.small_and_dirty and time.monotonic() < deadline:
                 try:
-                    await conversation.compact(patience=0.0)
+                    await conversation.compact(wait_seconds=0.0)
                 except LockTimeout:
                     # Another client's server is writing it, and will compact it.
                     log.debug("left for another process to compact: %s", conversation.folder)

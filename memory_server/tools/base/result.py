@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 
 from memory_server.kernel.times import local, milliseconds
-from sandbox.locale import Message, _, spoken
+from sandbox.locale import LocalizedText, _, spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class Result(BaseModel):
 
 def _holds_message(value: object) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return isinstance(value, Message) or any(isinstance(each, Message) for each in inner)
+    return isinstance(value, LocalizedText) or any(isinstance(each, LocalizedText) for each in inner)
 
 
 def _with_messages(plain: Any, source: Any) -> Any:
     match source:
-        case Message():
+        case LocalizedText():
             return source
         case BaseModel():
             return {name: _with_messages(value, getattr(source, name)) for name, value in plain.items()}

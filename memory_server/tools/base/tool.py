@@ -64,7 +64,7 @@ Function = Callable[..., Awaitable[Result]]
 
 @dataclass(frozen=True)
 class Tool:
-    """One row of the table: a function of a `Context` and the arguments, and what clients learn about it."""
+    """One row of the table: a function of a `Call` and the arguments, and what clients learn about it."""
 
     function: Function
     title: str

@@ -290,7 +290,7 @@ function openRealm() {
 
 openRealm();
 
-/** The one door for the host. It is closed while a trigger runs, so a trigger that guessed its name could only fail. */
+/** The one entry point for the host. It is closed while a trigger runs, so a trigger that guessed its name could only fail. */
 return (step, argument) => {
   if (step === 'skip') return skip();
   if (busy) throw new TypeError('Not available to triggers');
