@@ -7,7 +7,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -27,6 +27,7 @@ from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
+from memory_server.memories.recalls import AFTER_SECONDS, Recalls
 from memory_server.storage.data_dir import Home, StoreParameters, open_home
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import SandboxLimits, TriggerSandbox
@@ -125,7 +126,10 @@ class App:
             usual=settings.conversation,
             shared_conversation=None if settings.compat == "node" else DEFAULT_CONVERSATION,
         )
-        recalls = frozenset(filter(settings.names_toolset, ("notes", "layers")))
+        unasked = frozenset(filter(settings.names_toolset, ("notes", "layers")))
+        kept, days, after = self.home.recalls, settings.recalls.days, 0 if brief else AFTER_SECONDS
+        may = lambda: not (settings.read_only or self.full) and self.paused() is None  # noqa: E731
+        self.recalls: Recalls = owner.recalls if owner else Recalls(kept, self.clock, days, may, after)
         self.memories = Memories(
             self.conversations,
             services,
@@ -133,10 +137,14 @@ class App:
             self._health,
             self.home.examinations,
             lambda: self.knowledge,
-            auto_recall_chars=settings.notes.unasked_chars if recalls else 0,
-            auto_recall_from=recalls,
+            auto_recall_chars=settings.notes.unasked_chars if unasked else 0,
+            auto_recall_from=unasked,
+            recalls=self.recalls,
         )
-        self.call = Call(self.memories, self.conversations)
+        here = ""
+        with suppress(OSError):  # the folder is gone
+            here = str(self._folder or Path.cwd())
+        self.call = Call(self.memories, self.conversations, asker={"by": "command", "cwd": here})
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, *, exits_at_once: bool) -> Home:
@@ -154,8 +162,10 @@ class App:
     def maintenance(self) -> Maintenance:
         from memory_server.upkeep import Maintenance
 
-        async def tidy_vectors() -> None:
-            """Those of users' memories and of conversations, which are in one table."""
+        async def tidy() -> None:
+            """The record of recalls; vectors of users' memories and of conversations, which are in one table."""
+            with suppress(OSError):
+                await asyncio.to_thread(self.recalls.tidy)
             meaning = self.knowledge.sessions.meaning
             await meaning.make_missing()
             if meaning.embeddings is not None:
@@ -163,7 +173,7 @@ class App:
             else:  # another process may still use them
                 await self.knowledge.store.forget_vectors([], self.clock() - self.settings.storage.keep_ms)
 
-        return Maintenance(lambda: self.memories.engines, self.home.ledger, self.clock, tidy_vectors)
+        return Maintenance(lambda: self.memories.engines, self.home.ledger, self.clock, tidy)
 
     @cached_property
     def _knowledge(self) -> Knowledge:
@@ -197,7 +207,7 @@ class App:
     async def _health(self) -> Sequence[Finding]:
         found = await asyncio.to_thread(self.home.examine)
         knowledge = [finding for look in await self.knowledge.lifecycle.examinations() for finding in await look()]
-        return [*found, *knowledge, *await examine_sandbox(self.sandbox)]
+        return [*found, *knowledge, await asyncio.to_thread(self.recalls.finding), *await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
         """The pause that lasts now, during which nothing is stored; None: there is no pause."""
@@ -312,6 +322,7 @@ class App:
         async with AsyncExitStack() as stack:
             if self._owner is None:
                 stack.push_async_callback(self.store.aclose)
+                stack.callback(self.recalls.write)
             if "_knowledge" in self.__dict__:
                 stack.push_async_callback(self._knowledge.aclose)
             if self._owner is None and not self._shares_sandbox:

@@ -3,6 +3,7 @@ answer and one after it."""
 
 from __future__ import annotations
 
+import secrets
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -71,10 +72,10 @@ async def recall(settings: Settings, flags: Namespace, shared: Shared | None = N
     settings = settings.with_flashbacks(flags.flashbacks)
     async with App(settings, brief=True, session=_session(flags.session), shared=shared) as app:
         answer = await called(app, recall_turn.name, arguments)
-    if shown := answer.structured if flags.json else answer.structured["prompt"]:
-        write(shown)
-    if note := answer.structured.get("note"):
-        complain(note)
+        if shown := answer.structured if flags.json else answer.structured["prompt"]:
+            write(shown)
+        if note := answer.structured.get("note"):
+            complain(note)
 
 
 async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
@@ -84,9 +85,9 @@ async def remember(settings: Settings, flags: Namespace, shared: Shared | None =
     write(answer.structured if flags.json else translated(answer.text))
 
 
-def _session(given: str | None) -> Session | None:
+def _session(given: str | None) -> Session:
     if given is None:
-        return None
+        return Session(secrets.token_hex(8))  # what a shell said is in nobody's context, and comes at once
     if not 0 < len(given) <= MAX_ID_CHARS:
         raise InvalidInput(
             "--session takes an id of 1 to {id} characters; leave it out if there is no session.", MAX_ID_CHARS

@@ -117,12 +117,19 @@ def _look(add: Add) -> None:
     search.set_defaults(names={"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}})
     about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
     explain = add("explain", "inspection.explain", about, example, about_c=_ALL)
-    _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append", required=True)
-    _argument(explain, "memory", "ID|WORDS", _("Id of a short-term memory"))
+    _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append")
+    _argument(explain, "memory", "ID|WORDS", _("Id of a short-term memory"), nargs="?")
+    about = _("instead: what came at that moment, and why; `recalls` shows its id")
+    _argument(explain, "--recall", "ID", about)
     _argument(explain, "--scope", "SCOPE", _SCOPE)
     explain.set_defaults(
         names={"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
     )
+    about = _("List what was recalled for whom, newest last.")
+    recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL)
+    _argument(recalls, "-n", "N", _("recalls shown; usually 20"), type=int, default=20)
+    _switch(recalls, "--empty", _("only those to which nothing came"))
+    _switch(recalls, "--json", _("JSON, one line each"))
     about = _("Show who changed what and when, newest first.")
     history = add("history", "inspection.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int, default=20)

@@ -20,6 +20,7 @@ from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.project_file import project_at
+from memory_server.cli.recalls import receipt
 from memory_server.cli.terminal import clipped, complain, console, escape, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
 from memory_server.conversations.conversation import Conversation
@@ -174,6 +175,11 @@ async def search(app: App, flags: Namespace) -> None:
 async def explain(app: App, flags: Namespace) -> None:
     """Explain the memory with an id that begins like this, as a search of its own conversation sees it, or the one that
     shares most with these words, as a search of all conversations does."""
+    if flags.recall is not None:
+        await receipt(app, flags)
+        return
+    if flags.memory is None or not flags.ask:
+        raise InvalidInput("Name a memory and give --ask; or give --recall ID, which `memory-server recalls` shows.")
     asked: dict[str, Any] = {"recentMessages": [{"role": "user", "content": text} for text in flags.ask]}
     asked |= {} if flags.scope is None else {"scope": flags.scope}
     sought = flags.memory

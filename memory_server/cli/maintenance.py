@@ -346,6 +346,7 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
     )
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
+    yield await asyncio.to_thread(app.recalls.finding)
     examinations = [examine for engine in app.memories.engines for examine in await engine.examinations()]
     for examine in watched("examining", examinations, len(examinations)):
         for finding in await examine():

@@ -168,6 +168,13 @@ class UpkeepSettings(Section):
     """Hour of the day, in `timezone`, at which it cleans up."""
 
 
+class RecallRecordSettings(Section):
+    """The record of what was given to models, and why; `memory-server recalls` shows it."""
+
+    days: float = Field(30, ge=0, le=36500)
+    """Days for which a recall is kept; 0: nothing is recorded."""
+
+
 class DaemonSettings(Section):
     """The process that the windows of a user share, on Linux and macOS."""
 
@@ -284,6 +291,7 @@ class Settings(Section):
     storage: StorageSettings = GIVEN
     results: ResultSettings = GIVEN
     upkeep: UpkeepSettings = GIVEN
+    recalls: RecallRecordSettings = GIVEN
     daemon: DaemonSettings = GIVEN
     knowledge: KnowledgeSettings = GIVEN
     notes: NoteSettings = GIVEN

@@ -211,9 +211,16 @@ def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sle
 
 
 def append_durably(path: Path, data: bytes) -> None:
-    """Append whole lines to the file at `path`, made where it is missing. If a crash left a torn line at the end, that
-    line is ended first, so that it does not damage the next."""
+    """`append`, so that the lines survive a power loss."""
     made = not path.exists()
+    append(path, data, sync=True)
+    if made:
+        sync_folder(path.parent)
+
+
+def append(path: Path, data: bytes, *, sync: bool = False) -> int:
+    """Append whole lines to the file at `path`, made where it is missing, and return its bytes. If a crash left a torn
+    line at the end, that line is ended first, so that it does not damage the next."""
     with open_file(path, "a+b") as file:
         if file.seek(0, os.SEEK_END) > 0:
             file.seek(-1, os.SEEK_END)
@@ -221,9 +228,9 @@ def append_durably(path: Path, data: bytes) -> None:
                 data = b"\n" + data
         file.write(data)
         file.flush()
-        sync_file(file.fileno())
-    if made:
-        sync_folder(path.parent)
+        if sync:
+            sync_file(file.fileno())
+        return file.tell()
 
 
 def overwrite_durably(path: Path, data: bytes) -> None:

@@ -72,11 +72,11 @@ class Knowledge:
 
         return KnowledgeLifecycle(self)
 
-    async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> str:
-        """Lines about the notes and entries of layers that `text` brings to mind, for a prompt; empty: none do.
-        `toolsets` names which of the two may come. Counts nothing."""
+    async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> tuple[str, list[str]]:
+        """Lines about the notes and entries of layers that `text` brings to mind, for a prompt, and the names of these;
+        empty: none do. `toolsets` names which of the two may come. Counts nothing."""
         if not (question := question_of(without_surrogates(text))):
-            return ""
+            return "", []
         notes = (await self.notes.recall(question, reinforce=False)).hits if "notes" in toolsets else ()
         found = [AutoRecalled(each, f"note “{one_line(each.entry.title)}”") for each in notes]
         try:
@@ -88,7 +88,8 @@ class Knowledge:
         except (TimeoutError, StorageError) as error:
             # A repository must not keep away what is this user's own.
             log.warning("entries of layers could not be recalled: %s", error or f"it took {LAYERS_SECONDS:g} s")
-        return lines_of(meant(found), max_chars)
+        lines = lines_of(coming := meant(found), max_chars)
+        return lines, [each.name for each in coming if each.name in lines]
 
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
         """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,9 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
+from memory_server.kernel.messages import NOTHING
 from memory_server.knowledge.sessions.ids import STDIO, RequestInfo
+from memory_server.memories.recalls import Given, Recalls, recall_line
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore
@@ -34,7 +36,7 @@ class Memories:
     the backups and `open_knowledge` the knowledge, each at its first use; `examine` gives the findings about the place
     of the memories, `examinations` blocking calls for those about each conversation. Of the toolsets `auto_recall_from`
     at most `auto_recall_chars` characters come to each turn. `hidden`: the folder of the memories, whose place is not
-    for the callers."""
+    for the callers. `recalls`: the record of recalls, if there is one."""
 
     conversations: Conversations
     services: Services
@@ -45,6 +47,7 @@ class Memories:
     auto_recall_chars: int = 0
     auto_recall_from: frozenset[str] = frozenset()
     hidden: Path | None = None
+    recalls: Recalls | None = None
 
     def for_callers(self, text: str) -> str:
         """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
@@ -107,9 +110,16 @@ class Memories:
 
 @dataclass(frozen=True)
 class Call:
-    """One call: the memories that it may use, its `conversations` (which have the usual one of this caller), and how it
-    came."""
+    """One call: the memories that it may use, its `conversations` (which have the usual one of this caller), how it
+    came, and who asks, as the record of recalls says it (`by`, `client`, `cwd`, `turn`)."""
 
     memories: Memories
     conversations: Conversations
     wire: RequestInfo = STDIO
+    asker: Mapping[str, str | None] = field(default_factory=lambda: NOTHING)
+
+    def note(self, given: Given) -> None:
+        """Put into the record of recalls what this call was given. Nothing is awaited."""
+        if (recalls := self.memories.recalls) is not None:
+            session = self.memories.services.session
+            recalls.note(partial(recall_line, given, {**self.asker, "session": session and session.id}))

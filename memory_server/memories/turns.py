@@ -19,6 +19,7 @@ from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
+from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
 from memory_server.memories.memories import Memories
 from sandbox.locale import counted
@@ -104,20 +105,20 @@ def recalled_block(
     return marked(text) if text else ""
 
 
-async def noted_block(memories: Memories, messages: Sequence[Message]) -> str:
-    """The notes and entries of layers that the last message brings to mind, marked as recalled; empty if none does, or
-    none may come unasked."""
+async def noted_block(memories: Memories, messages: Sequence[Message]) -> tuple[str, list[Line]]:
+    """The notes and entries of layers that the last message brings to mind, marked as recalled, and their items for the
+    record of recalls; empty if none does, or none may come unasked."""
     if not memories.auto_recall_chars or not messages:
-        return ""
+        return "", []
     said = as_said(messages[-1:])
     text = "\n".join(message.content for message in said)
     try:
         room = max(0, memories.auto_recall_chars - FRAME_CHARS)
-        lines = await memories.knowledge.unasked(text, room, memories.auto_recall_from)
+        lines, names = await memories.knowledge.unasked(text, room, memories.auto_recall_from)
     except StorageError as error:
         log.warning("notes could not be recalled: %s", error)
-        return ""
-    return marked(lines) if lines else ""
+        return "", []
+    return marked(lines) if lines else "", [{"id": name, "tier": "note"} for name in names]
 
 
 async def beginning_block(
@@ -128,9 +129,10 @@ async def beginning_block(
     with_last: bool,
     max_chars: int = MAX_CHARS,
     given: set[str] | None = None,
-) -> str:
+) -> tuple[str, list[Line]]:
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
-    another session of this conversation. Empty if there are none. `given` as for `recalled_block`."""
+    another session of this conversation; and which these are. Empty if there are none. `given` as for
+    `recalled_block`."""
     pinned, last = left_off(
         await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
     )
@@ -142,7 +144,9 @@ async def beginning_block(
         for heading, shown in parts
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
-    return marked(text) if text else ""
+    came = [(memory, tier) for memories, tier in ((pinned, "pinned"), (last, "last")) for memory in memories]
+    items: list[Line] = [{"id": one.id, "tier": tier, "chars": len(one.text)} for one, tier in came]
+    return (marked(text), items) if text else ("", [])
 
 
 def left_off(

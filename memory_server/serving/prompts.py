@@ -19,6 +19,7 @@ from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
+from memory_server.memories.recalls import Given
 from memory_server.memories.turns import recall_for_turn, recalled_block
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
@@ -94,8 +95,10 @@ async def write(call: Call, name: str, given: Mapping[str, str]) -> str:
 
 
 async def _recall(request: PromptRequest, given: Mapping[str, str]) -> str:
-    recollection = await recall_for_turn(request.conversation, [Message("user", given["current_topic"])], by="prompt")
+    asked = [Message("user", given["current_topic"])]
+    recollection = await recall_for_turn(request.conversation, asked, by="prompt")
     block = recalled_block(request.call.memories, recollection, max_chars=_RECALLED_CHARS)
+    request.call.note(Given(request.conversation.id, asked, block, recollection.found.recall, recollection.activation))
     return request.say("recall-context" if block else "recall-nothing", block=block, **given)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcp.server.lowlevel import Server
 
 from memory_server.kernel.recalled_block import marked
 from memory_server.kernel.text import shown
+from memory_server.memories.memories import Call
 from memory_server.serving.documents import Documents, Page, Request, Resolve
 from memory_server.serving.subscriptions import Subscriptions
 from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, keeps_conversations
@@ -142,7 +144,12 @@ def build_server(
         forms = (wire_form(tool, read_only=read_only) for tool in offered.values())
         return types.ListToolsResult(tools=[form.model_copy(update=without) for form in forms])
 
-    documents = Documents(resolve, offered)
+    def asked(request: Request) -> Call:
+        made, about = resolve(request), request.session.client_params
+        client = about.client_info.name if about else None
+        return replace(made, asker={**made.asker, "by": "tool", "client": client})
+
+    documents = Documents(asked, offered)
     watched = subscriptions or Subscriptions(resolve)
 
     @asynccontextmanager
@@ -160,7 +167,7 @@ def build_server(
         try:
             if tool is None:
                 raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}.")
-            answer = await call(tool, resolve(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
+            answer = await call(tool, asked(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
             await watched.look()
             text = marked(answer.text) if tool.recalls and "lines" not in answer.structured else answer.text
         except ToolFailed as failure:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memory_server.storage.backups.files import BackupFolder
     from memory_server.storage.json_store.examination import RepairPlan
 
+from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
 
 __all__ = ["Home", "StoreParameters", "open_home"]
@@ -76,6 +77,7 @@ class Home:
         self.pause = PauseNote(place)
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
+        self.recalls = RecallFiles(place)
 
     @cached_property
     def backups(self) -> BackupFolder:

@@ -116,7 +116,7 @@ class AnsweredEvents:
     def claim(self, event: str, now_ms: int) -> bool:
         """Whether `event` has not been answered yet; from now on it has."""
         try:
-            with _locked(self._path) as file:
+            with locked(self._path) as file:
                 lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
                 file.truncate(0)
                 file.write(codec.dumps({event: now_ms} | lately))
@@ -147,7 +147,7 @@ class GivenLines:
         if session is None or not (keys or afresh):
             return
         try:
-            with _locked(self._path) as file:
+            with locked(self._path) as file:
                 known = _lines(file.read())
                 before = known.pop(session.id, {})
                 of_it = ({} if afresh else before) | dict.fromkeys(keys, now_ms)
@@ -165,7 +165,7 @@ class GivenLines:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
+def locked(path: Path) -> Iterator[BinaryIO]:
     """The private file at `path` from its beginning, for this process alone. It is not synced: a user waits."""
     folders.make_folder(path.parent)
     with folders.open_file(path, "a+b") as file:

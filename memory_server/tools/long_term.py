@@ -13,6 +13,7 @@ from memory_server.kernel.recalled_block import harmless, one_line
 from memory_server.kernel.text import beginning, unreadable
 from memory_server.kernel.times import iso
 from memory_server.memories.memories import Call
+from memory_server.memories.recalls import Given
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
@@ -258,8 +259,11 @@ async def search_long_term_memories(
     participants: Participants = None,
     offset: Offset = None,
 ) -> SearchResult:
-    manager = call.conversations.get(conversation_id).long_term
-    return search_result(await manager.search(messages, participants=participants))
+    conversation = call.conversations.get(conversation_id)
+    activation = await conversation.long_term.search(messages, participants=participants)
+    result = search_result(activation)
+    call.note(Given(conversation.id, messages, result, activation=activation))
+    return result
 
 
 def search_result(activation: Activation) -> SearchResult:

@@ -17,6 +17,7 @@ from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories.memories import Call
+from memory_server.memories.recalls import Given
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
@@ -175,6 +176,7 @@ async def search_short_term_memories(
     result = search_result(call, conversation.id, found, maxBytes)
     if told := await archive_note(conversation, found.recall):
         result = result.model_copy(update={"note": joined(" ", filter(None, (result.note, told)))})
+    call.note(Given(conversation.id, recentMessages, result, found.recall))
     return result
 
 

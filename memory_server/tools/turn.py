@@ -9,6 +9,7 @@ from pydantic import Field
 
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.memories.memories import Call
+from memory_server.memories.recalls import Given
 from memory_server.memories.turns import MAX_CHARS, noted_block, recall_for_turn, recalled_block
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
@@ -50,8 +51,11 @@ async def recall_turn(
     recollection = await recall_for_turn(conversation, messages, participants=participants, by="recall_turn")
     block = recalled_block(call.memories, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
+    noted, items = await noted_block(call.memories, messages)
+    prompt = "\n".join(filter(None, (block, noted)))
+    call.note(Given(conversation.id, messages, prompt, recollection.found.recall, recollection.activation, items))
     return RecallResult(
-        prompt="\n".join(filter(None, (block, await noted_block(call.memories, messages)))),
+        prompt=prompt,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
         note=joined(" ", filter(None, notes)) or None,

@@ -57,6 +57,17 @@ def test_what_is_remembered_is_recalled(run: Run) -> None:
     assert run("recall", given={"messages": ASK, "conversation_id": "other"})[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("stored", "asking", "comes"),
+    [("", "", True), ("", "b", True), ("a", "", True), ("a", "b", True), ("a", "a", False)],
+)
+def test_only_what_the_same_session_said_is_held_back(run: Run, stored: str, asking: str, comes: bool) -> None:
+    """What a shell stored without a session is in nobody's context."""
+    run("remember", *(["--session", stored] if stored else []), "我喜欢吃披萨", now=THEN)
+    out = run("recall", *(["--session", asking] if asking else []), "晚上吃披萨吗？", now="2026-06-20T08:01:00Z")[1]
+    assert ("我喜欢吃披萨" in out) == comes
+
+
 def test_what_only_the_archive_has_is_told_beside_the_prompt(run: Run) -> None:
     run("remember", given=TURN, now=THEN)
     assert run("call", "delete_short_term_memories", '{"pattern": "披萨"}')[0] == 0

@@ -33,7 +33,7 @@ async def filled(app: App) -> None:
 
 
 async def came(app: App, text: str) -> str:
-    return await noted_block(app.memories, [Message("assistant", "部署？"), Message("user", text)])
+    return (await noted_block(app.memories, [Message("assistant", "部署？"), Message("user", text)]))[0]
 
 
 @pytest.mark.parametrize(

@@ -331,3 +331,39 @@ def test_two_conversations_may_hold_the_same_id() -> None:
     searched = [Searched({m.id: m}, Index([m]), m.conversation_id) for m in (one, other)]
     found = decide(searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P).recall
     assert [(item.kept_in, item.memory) for item in found.top] == [("b", one), ("c", other)]
+
+
+# --- what nearly came --------------------------------------------------------------------------------------
+
+
+def lacked(recall: Recall) -> dict[str, tuple[str, float]]:
+    return {one.recalled.memory.id: (one.lacked, round(one.points, 6)) for one in recall.near}
+
+
+def test_the_three_most_relevant_that_did_not_come_say_what_they_lacked() -> None:
+    taken = [relevant(f"came{n}", 90.0 - n, age=(n + 1) * DAY) for n in range(3)]
+    late = relevant("late", 80.0, age=4 * DAY)
+    beside = relevant("beside", 88.5, age=DAY + 5 * MINUTE)
+    young = relevant("young", 99.0, age=MINUTE, chat="chat")
+    nothing = memory("nothing", age=6 * DAY, words={"电影": 99.0})
+    only = replace(P, flashback_count=0, same_moment=1)
+    found = search([*taken, late, beside, young, nothing, relevant("last", 9.0, age=9 * DAY)], parameters=only)
+    assert ids(found)[:2] == (["came0", "came1"], ["came2"])
+    assert list(lacked(found)) == ["beside", "late", "last"], "neither what is held back nor what shares nothing"
+    assert lacked(found)["beside"] == ("same_moment", 0.0)
+    assert lacked(found)["late"] == ("place", 0.0)
+
+
+def test_what_was_not_relevant_enough_lacks_points() -> None:
+    far = relevant("far", 5.0, age=300 * DAY)
+    found = search([far], parameters=replace(P, flashback_count=0, threshold=20.0))
+    [one] = found.near
+    assert one.lacked == "points"
+    assert one.points == pytest.approx(20.0 - one.recalled.receipt.relevance)
+    assert found.top == ()
+
+
+def test_a_flashback_came_and_did_not_nearly_come() -> None:
+    found = search([relevant("far", 5.0, age=300 * DAY)], parameters=replace(P, threshold=20.0))
+    assert ids(found) == ([], [], ["far"])
+    assert found.near == ()

@@ -284,7 +284,14 @@ def test_the_command_says_it_in_lines_or_json_and_by_its_status(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(["doctor"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines[:-1]] == ["versions:", "folder:", "disk:", "clock:", "triggers:"]
+    assert [line.split()[1] for line in lines[:-1]] == [
+        "versions:",
+        "folder:",
+        "disk:",
+        "clock:",
+        "recalls:",
+        "triggers:",
+    ]
     assert lines[-1].startswith("0 errors, ")
     broken = tmp_path / "data" / "chat"
     broken.mkdir(parents=True)

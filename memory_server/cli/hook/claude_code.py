@@ -58,6 +58,7 @@ class HookEvent:
     last_assistant_message: str | None
     cwd: str | None
     source: str | None
+    client: str | None
 
     @property
     def name(self) -> str:
@@ -81,6 +82,7 @@ def event_of(given: Any) -> HookEvent:
         raise ValueError(_("standard input is not a hook event: it must be an object with hook_event_name"))
     roots = given.get("workspace_roots")
     given = {"cwd": roots[0] if isinstance(roots, list) and roots else None, **given}
+    given["client"] = "cursor" if called in CURSOR else "claude-code" if "hook_event_name" in given else "vscode"
     if called == "sessionStart" or given.get("source") == "new":
         given["source"] = "startup"
 

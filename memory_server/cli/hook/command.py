@@ -26,6 +26,7 @@ from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.kernel.messages import Session
+from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
 from memory_server.storage.json_store import codec
@@ -87,14 +88,22 @@ async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent,
     session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
     async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
-        recollection = await recall_for_turn(app.conversation(), messages, reinforce=False, by="hook")
+        here = app.conversation()
+        recollection = await recall_for_turn(here, messages, reinforce=False, by="hook")
         given = app.home.given.to(session)
         before = frozenset(given)
         block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given)
-        noted = await noted_block(app.memories, messages)
+        noted, items = await noted_block(app.memories, messages)
     if recollection.trouble:
         complain(_("hook: {reason}", recollection.trouble))
-    return _hook_output(app, event, "\n".join(filter(None, (block, noted))), session, given - before)
+    text = "\n".join(filter(None, (block, noted)))
+    _note(app, event, Given(here.id, messages, text, recollection.found.recall, recollection.activation, items))
+    return _hook_output(app, event, text, session, given - before)
+
+
+def _note(app: App, event: HookEvent, given: Given) -> None:
+    asker = {"by": "hook", "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
+    replace(app.call, asker=asker).note(given)
 
 
 async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, shared: Shared | None) -> str:
@@ -104,9 +113,11 @@ async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, sh
     async with _opened(settings, session, shared) as app:
         with_last, here = event.source != "compact", app.conversation()
         given: set[str] = set()
-        block = await beginning_block(
+        block, shown = await beginning_block(
             app.memories, here, session=session, with_last=with_last, max_chars=max_chars or CHARS, given=given
         )
+    if block:
+        _note(app, event, Given(here.id, (), block, others=shown))
     return _hook_output(app, event, block, session, given, afresh=event.source == "compact")
 
 
@@ -142,7 +153,11 @@ async def _remembered(settings: Settings, event: HookEvent, shared: Shared | Non
             stored = await kept.add(turn.messages, turn=turn.id, by="hook")
             if stored.change_id is not None and len(turn.messages) > 1:
                 # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
-                await kept.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
+                answer, became = turn.messages[-1], stored.memory.id
+                found = await kept.credit(turn.asked, answer, became=became, by="hook")
+                ids = [each.memory.id for each in (*found.recall.top, *found.recall.next)]
+                about = {"session": event.session_id, "turn": event.prompt_id, "used": ids}
+                app.recalls.note(lambda at: {"at": at, "conversation": kept.conversation_id} | about)
     return ""
 
 

@@ -28,7 +28,16 @@ from memory_server.conversations.recall.relevance import (
     score_points,
     stretches,
 )
-from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled, asks, holds_of_rows
+from memory_server.conversations.recall.selection import (
+    NEAR,
+    HeldBack,
+    Missed,
+    Recall,
+    Recalled,
+    asks,
+    holds_of_rows,
+    lack,
+)
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import Session
@@ -128,6 +137,17 @@ class Decision:
             searched=len(self.columns),
             query=self.query,
             answers=self._answers(),
+            near=self._near(),
+        )
+
+    def _near(self) -> tuple[Missed, ...]:
+        free = self.eligible & (self.match.points + self.match.around + self.match.span > 0.0)
+        free[[*self.chosen, *self.drawn]] = False
+        rows = list(islice(_ranked(np.flatnonzero(free), self.relevance, self.columns), NEAR))
+        size, passed = len(self.columns), self.passed_over
+        return tuple(
+            lack(recalled, self.query, size, self.parameters, adjacent=row in passed)
+            for row, recalled in zip(rows, self.explained(rows), strict=True)
         )
 
     def _answers(self) -> dict[str, ShortTermMemory]:

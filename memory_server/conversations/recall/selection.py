@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from memory_server.conversations.recall.index import Columns, Integers, Mask
 
 Hold = Literal["in_context", "too_young"]
+NEAR = 3
+"""Memories that nearly came which a result names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,15 @@ class Recalled:
     kept_in: str | None = None
     weak: bool = False
     """Whether it shares too little to come unasked."""
+
+
+class Missed(NamedTuple):
+    """A memory that nearly came, and what it lacked: so many `points`, words of the last message that say something, a
+    place beside another memory of its moment, or any place."""
+
+    recalled: Recalled
+    lacked: Literal["points", "words", "same_moment", "place"]
+    points: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,8 @@ class Recall:
     query: RecallQuery = field(default_factory=RecallQuery)
     answers: Mapping[str, ShortTermMemory] = field(default_factory=dict)
     """For top and next memories that end with a question, by id: the memory that was said next."""
+    near: tuple[Missed, ...] = ()
+    """The most relevant ones that share something, could come and did not."""
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
         """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
@@ -128,7 +141,7 @@ def select(
         ranked = _fused(eligible, ranked, of_id, cosines, parameters)
 
     chosen: list[ShortTermMemory] = []
-    adjacent = 0
+    adjacent: set[str] = set()
     for memory in ranked:
         if len(chosen) == parameters.places(question=query.question):
             break
@@ -136,13 +149,14 @@ def select(
         if near < parameters.same_moment:
             chosen.append(memory)
         else:
-            adjacent += 1
+            adjacent.add(memory.id)
     draws = parameters.draws(question=query.question, came=bool(chosen))
     drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters) if draws else []
     in_time = sorted(everything, key=attrgetter("time_ms", "id")) if parameters.answers else []
     after = {memory.id: following for memory, following in pairwise(in_time)}
     came = {memory.id for memory in (*chosen, *drawn)}
     free = {memory.id for memory in eligible} - came
+    nearly = sorted((m for m in eligible if m.id in free and of_id[m.id].shared > 0.0), key=in_order)[:NEAR]
 
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
         made = ((memory, of_id[memory.id]) for memory in tier)
@@ -153,7 +167,7 @@ def select(
         top=explained(chosen[: parameters.top_count]),
         next=explained(chosen[parameters.top_count :]),
         flashback=explained(drawn),
-        held_back=HeldBack(len(everything) - len(eligible) - in_context, adjacent, in_context),
+        held_back=HeldBack(len(everything) - len(eligible) - in_context, len(adjacent), in_context),
         searched=len(everything),
         query=query,
         answers={
@@ -164,7 +178,23 @@ def select(
             and said.id in free
             and said.time_ms - memory.time_ms <= parameters.episode_pause_ms
         },
+        near=tuple(
+            lack(recalled, query, len(everything), parameters, adjacent=recalled.memory.id in adjacent)
+            for recalled in explained(nearly)
+        ),
     )
+
+
+def lack(
+    recalled: Recalled, query: RecallQuery, memories: int, parameters: RecallParameters, *, adjacent: bool
+) -> Missed:
+    """What one of so many memories lacked that nearly came; `adjacent`: the 10-minute rule held it back."""
+    receipt = recalled.receipt
+    if adjacent or may_come(receipt, query, memories, parameters):
+        return Missed(recalled, "same_moment" if adjacent else "place")
+    needed = match_needed(memories, query, parameters) - receipt.evidence(query, parameters)
+    lacking = max(needed, parameters.threshold - (receipt.relevance - receipt.cue))
+    return Missed(recalled, "points", lacking) if lacking > 0.0 else Missed(recalled, "words")
 
 
 def asks(memory: ShortTermMemory) -> bool:

@@ -1,0 +1,136 @@
+"""The record of recalls: what a hook, a tool or a command was given, and why. A line of it is made and written after
+the answer. Nothing is noted during a pause, and nothing of a message that is private."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory_server.kernel.errors import StorageError
+from memory_server.kernel.messages import Message
+from memory_server.kernel.private import to_keep
+from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.recalls import Line, RecallLog
+from memory_server.kernel.text import Finding
+from memory_server.kernel.times import DAY_MS, iso
+from sandbox.locale import _, counted
+
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.activation import Activation
+    from memory_server.conversations.recall.selection import Recall, Recalled
+
+SAID_CHARS, MOST_WORDS = 200, 12
+"""Characters of the last message, and shared words of a memory (the heaviest), at most."""
+AFTER_SECONDS = 0.05
+"""How long after a recall a server writes its line: then the answer is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was given, as `text`, to a question by `messages`, and where it is from. `others`: what else came."""
+
+    conversation_id: str
+    messages: Sequence[Message]
+    text: object
+    recall: Recall | None = None
+    activation: Activation | None = None
+    others: Sequence[Line] = ()
+
+
+class Recalls:
+    """Notes recalls in `kept`, `after` so many seconds, and finds those of the last `days` (0: nothing is noted, and
+    nothing is left). `may` says whether something may be noted now."""
+
+    def __init__(self, kept: RecallLog, clock: Callable[[], int], days: float, may: Callable[[], bool], after: float):
+        self._kept, self._clock, self._days, self._may, self._after = kept, clock, days, may, after
+        self._pending: deque[Callable[[], Line | None]] = deque()
+
+    def note(self, make: Callable[[str], Line | None]) -> None:
+        """Write, after the answer, the line that `make` makes for this time; None: there is none."""
+        if self._days and self._may():
+            self._pending.append(partial(make, iso(self._clock())))
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._after, loop.run_in_executor, None, self.write)
+
+    def write(self) -> None:
+        """Write what was noted. A failure is no harm."""
+        while self._pending:
+            with suppress(OSError, IndexError):  # another thread may have taken the last one
+                if (line := self._pending.popleft()()) is not None:
+                    self._kept.append(line)
+
+    def found(self, conversation_id: str | None = None) -> list[Line]:
+        """The recalls of a conversation or of all, oldest first, each with what its answer used. Blocking. Raises
+        StorageError."""
+        self.write()
+        try:
+            lines = self._kept.lines(conversation_id)
+        except OSError as error:
+            raise StorageError(_("The record of recalls cannot be read: {reason}.", str(error))) from error
+        found, latest = dict[object, Line](), dict[object, Line]()
+        for line in filter(self._lasts, lines):
+            turn, session = line.get("turn"), (line["conversation"], line.get("session"))
+            if "id" in line:
+                # Two hooks that are installed both note a turn.
+                latest[session] = found.setdefault((session, turn) if turn else line["id"], line)
+            elif (about := latest.get(session, {})).get("came") and turn in (None, about.get("turn", turn)):
+                about["used"] = [item["id"] for item in about["came"] if item["id"] in line["used"]]
+        return sorted(found.values(), key=lambda line: line["at"])
+
+    def tidy(self) -> None:
+        """Remove what is too old. Blocking. Raises OSError."""
+        self._kept.rewrite(lambda line: line if self._lasts(line) else None)
+
+    def finding(self) -> Finding:
+        """How many recalls there are, and the share of empty ones. Blocking."""
+        try:
+            found = self.found()
+        except StorageError as error:
+            return Finding("warning", "recalls", str(error))
+        share = sum("came" not in line for line in found) / max(1, len(found))
+        what = _("{recalls} in {days:g} days, {share:.0%} empty", counted(len(found), "recall"), self._days, share)
+        return Finding("ok", "recalls", what)
+
+    def _lasts(self, line: Line) -> bool:
+        return bool(self._days) and line["at"] >= iso(round(self._clock() - self._days * DAY_MS))
+
+
+def recall_line(given: Given, asker: Line, at: str) -> Line | None:
+    """The line of a recall; None: the last message is private."""
+    said = as_said(given.messages)
+    kept, last = to_keep(said), to_keep(said[-1:])
+    if said and not last:
+        return None
+    # Of messages with private parts, a word counts as said only if the rest has it as it is.
+    public = None if kept == said else "\n".join(message.content for message in kept).casefold()
+    text, fired = str(given.text), () if given.activation is None else given.activation.activated
+    came = [*given.others, *({"id": each.memory.name, "tier": "trigger"} for each in fired)]
+    line: Line = {"id": secrets.token_hex(4), "at": at, "conversation": given.conversation_id, **asker, "came": came}
+    if (recall := given.recall) is not None:
+        tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}
+        came += [_item(each, public) | {"tier": tier} for tier, items in tiers.items() for each in items]
+        came += [{"id": one.id, "tier": "answer", "chars": len(one.text)} for one in recall.answers.values()]
+        ids, held = {item["id"] for item in came}, recall.held_back
+        missed = (one for one in recall.near if one.recalled.memory.id not in ids)
+        line["near"] = [_item(m.recalled, public) | {"lacked": m.lacked, "points": round(m.points, 2)} for m in missed]
+        rules = {"too_recent": held.recent, "in_context": held.in_context, "same_moment": held.adjacent}
+        line["held"] = {rule: count for rule, count in rules.items() if count}
+    line["said"] = "".join(message.content for message in last)[:SAID_CHARS]
+    # About four characters of ASCII are a token, and each other character is one.
+    line |= {"chars": len(text), "tokens": -(-sum(1 if char.isascii() else 4 for char in text) // 4)}
+    return {name: value for name, value in line.items() if value}
+
+
+def _item(recalled: Recalled, public: str | None) -> Line:
+    memory, receipt = recalled.memory, recalled.receipt
+    shared = [word for word in receipt.matched if public is None or word.word.casefold() in public]
+    heaviest = sorted(shared, key=lambda word: -word.points)[:MOST_WORDS]
+    item: Line = {"id": memory.id, "relevance": round(receipt.relevance, 2), "chars": len(memory.text)}
+    item["words"] = {word.word: round(word.points, 2) for word in heaviest}
+    return item if recalled.kept_in is None else item | {"kept_in": recalled.kept_in}

@@ -1,0 +1,63 @@
+"""The record of recalls as files of JSON lines, one for each conversation, in `{data_dir}/.memory-server/recalls/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from memory_server.kernel import files as folders
+from memory_server.kernel.folder_names import folder_name
+from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
+from memory_server.storage.json_store import codec
+from memory_server.storage.small_files import locked
+
+_LEAST_LINE_BYTES = 50
+"""A line has more: so the lines of a short file need not be counted."""
+
+
+class RecallFiles:
+    """As `RecallLog`. Lines are appended without a lock: one that comes while a file is rewritten may be lost."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir, self._folder = data_dir, data_dir / folders.PRIVATE / "recalls"
+
+    def append(self, line: Line) -> None:
+        if not self._data_dir.is_dir():
+            return  # nothing was ever stored: a question makes no folder
+        folders.make_folder(self._folder)
+        path = self._path(line["conversation"])
+        size = folders.append(path, codec.dumps(line) + b"\n")
+        if size > MOST_LINES * _LEAST_LINE_BYTES and folders.read_file(path).count(b"\n") > MOST_LINES:
+            self._rewrite(path, lambda lines: lines[-LINES_AFTER_A_CUT:])
+
+    def lines(self, conversation_id: str | None = None) -> list[Line]:
+        paths = sorted(self._folder.glob("*.jsonl")) if conversation_id is None else [self._path(conversation_id)]
+        return [line for path in paths for line in _read(path)]
+
+    def rewrite(self, change: Change) -> None:
+        for path in list(self._folder.glob("*.jsonl")):
+            self._rewrite(path, lambda lines: list(filter(None, map(change, lines))))
+
+    def _rewrite(self, path: Path, make: Callable[[list[Line]], list[Line]]) -> None:
+        with locked(self._folder / "lock"):
+            before = _read(path)
+            if (after := make(before)) and after != before:
+                folders.replace_file(path, b"".join(codec.dumps(line) + b"\n" for line in after))
+            elif not after:
+                folders.remove_file(path)
+
+    def _path(self, conversation_id: str) -> Path:
+        return self._folder / f"{folder_name(conversation_id)}.jsonl"
+
+
+def _read(path: Path) -> list[Line]:
+    """The lines of a file, without those that a crash tore or that somebody broke."""
+    found = []
+    for data in (folders.read_if_there(path) or b"").splitlines():
+        try:
+            line = codec.load_object(data)
+            codec.milliseconds(line["at"])
+            found.append(line | {"at": str(line["at"]), "conversation": str(line["conversation"])})
+        except (codec.NotARecord, KeyError):
+            continue
+    return found

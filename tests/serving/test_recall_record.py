@@ -1,0 +1,92 @@
+"""What clients over MCP recall is recorded with their name, by tools and by the prompt, and after the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_server import TOKEN, Asker, serving
+from mcp import Client
+from mcp_types import Implementation
+
+from memory_server import open_memory
+from memory_server.memories.recalls import Recalls
+from memory_server.serving.server import build_server
+from memory_server.storage.recall_files import RecallFiles
+
+pytestmark = pytest.mark.anyio
+SAID = [{"role": "user", "content": "下周三是我生日，想吃披萨"}]
+ASKED = [{"role": "user", "content": "生日吃什么披萨？"}]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_each_way_to_recall_is_a_line(tmp_path: Path, mode: Any) -> None:
+    about = Implementation(name="a-client", version="1")
+    async with (
+        open_memory(tmp_path) as app,
+        Client(build_server(lambda _: app.call), mode=mode, client_info=about) as client,
+    ):
+        await client.call_tool("remember_turn", {"messages": SAID})
+        await client.call_tool("recall_turn", {"messages": ASKED})
+        await client.call_tool("search_short_term_memories", {"recentMessages": ASKED, "conversation_id": "b"})
+        await client.call_tool("search_long_term_memories", {"messages": ASKED})
+        await client.get_prompt("recall-context", {"current_topic": "生日"})
+        found = app.recalls.found()
+    assert [line["by"] for line in found] == ["tool"] * 4
+    assert {line.get("client") for line in found} == {"a-client"}
+    assert [line["conversation"] for line in found].count("b") == 1
+    held = [line.get("held") for line in found if line["said"] == "生日吃什么披萨？"]
+    assert {"too_recent": 1} in held
+
+
+async def test_a_line_is_written_soon_after_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, loop, write = asyncio.Event(), asyncio.get_running_loop(), Recalls.write
+
+    def seen(recalls: Recalls) -> None:
+        write(recalls)
+        loop.call_soon_threadsafe(written.set)
+
+    monkeypatch.setattr(Recalls, "write", seen)
+    async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call)) as client:
+        await client.call_tool("remember_turn", {"messages": SAID})
+        await client.call_tool("recall_turn", {"messages": ASKED})
+        assert app.home.recalls.lines() == [], "the caller did not wait for it"
+        async with asyncio.timeout(30):
+            await written.wait()
+        assert len(app.home.recalls.lines()) == 1
+
+
+async def test_a_record_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call)) as client:
+        await client.call_tool("remember_turn", {"messages": SAID})
+        (tmp_path / ".memory-server").mkdir(exist_ok=True)
+        (tmp_path / ".memory-server" / "recalls").write_text("in the way")
+        done = await client.call_tool("recall_turn", {"messages": ASKED})
+        assert not done.is_error
+        app.recalls.write()
+
+
+async def test_upkeep_removes_what_is_too_old(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call)) as client:
+        await client.call_tool("remember_turn", {"messages": SAID})
+        await client.call_tool("recall_turn", {"messages": ASKED})
+        app.recalls.write()
+        [line] = app.home.recalls.lines()
+        app.home.recalls.append(line | {"id": "old", "at": "2020-01-01T00:00:00.000Z"})
+        await app.maintenance.run_if_due()
+        assert app.home.recalls.lines() == [line]
+
+
+async def test_over_http_rest_and_tools_are_told_apart(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", http__token=TOKEN) as server:
+        asker = Asker(server.url)
+        assert asker.call("remember_turn", {"messages": SAID}).status_code == 200
+        assert asker.call("recall_turn", {"messages": ASKED}).status_code == 200
+        params = {"name": "recall_turn", "arguments": {"messages": ASKED}}
+        assert asker.mcp("2025-11-25", "tools/call", params).status_code == 200
+        server.end()
+    first, second = RecallFiles(tmp_path / "data").lines()
+    assert (first["by"], second["by"]) == ("REST", "tool")
+    assert "cwd" not in first | second
