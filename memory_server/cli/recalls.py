@@ -35,11 +35,11 @@ async def recalls(app: App, flags: Namespace) -> None:
         for line in shown:
             write(line)
         return
-    rows = [(N_("recall"), N_("time"), N_("asked by"), N_("came"), N_("last message"))]
+    rows = [(_("recall"), _("time"), _("asked by"), _("came"), _("last message"))]
     for line in shown:
         asked_by = ", ".join(filter(None, (term(line["by"]), line.get("client"))))
         counts = counted(len(line.get("came", ())), "memory"), counted(line.get("tokens", 0), "token")
-        came = translated(joined(", ", counts)) if "came" in line else term("nothing")
+        came = translated(joined(", ", counts)) if "came" in line else term("nothing came")
         rows.append((line["id"], _time(app, line), asked_by, came, line.get("said", "")))
     if len(rows) > 1:
         print_columns(rows)
