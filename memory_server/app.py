@@ -31,7 +31,7 @@ from memory_server.memories.recalls import AFTER_SECONDS, Recalls
 from memory_server.storage.data_dir import Home, StoreParameters, open_home
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import SandboxLimits, TriggerSandbox
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 if TYPE_CHECKING:
     from socket import socket
@@ -144,7 +144,7 @@ class App:
         here = ""
         with suppress(OSError):  # the folder is gone
             here = str(self._folder or Path.cwd())
-        self.call = Call(self.memories, self.conversations, asker={"by": "command", "cwd": here})
+        self.call = Call(self.memories, self.conversations, asker={"by": N_("command"), "cwd": here})
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, *, exits_at_once: bool) -> Home:

@@ -19,7 +19,7 @@ from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS, iso
-from sandbox.locale import _, counted
+from sandbox.locale import N_, _, counted
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.activation import Activation
@@ -115,7 +115,7 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
     if (recall := given.recall) is not None:
         tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}
         came += [_item(each, public) | {"tier": tier} for tier, items in tiers.items() for each in items]
-        came += [{"id": one.id, "tier": "answer", "chars": len(one.text)} for one in recall.answers.values()]
+        came += [{"id": one.id, "tier": N_("answer"), "chars": len(one.text)} for one in recall.answers.values()]
         ids, held = {item["id"] for item in came}, recall.held_back
         missed = (one for one in recall.near if one.recalled.memory.id not in ids)
         line["near"] = [_item(m.recalled, public) | {"lacked": m.lacked, "points": round(m.points, 2)} for m in missed]

@@ -30,7 +30,7 @@ from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
 from memory_server.storage.json_store import codec
-from sandbox.locale import _
+from sandbox.locale import N_, _
 
 CHARS = 800
 """Characters of recalled text at most; half of it after a Chinese prompt, where a character says as much as two
@@ -102,7 +102,7 @@ async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent,
 
 
 def _note(app: App, event: HookEvent, given: Given) -> None:
-    asker = {"by": "hook", "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
+    asker = {"by": N_("hook"), "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
     replace(app.call, asker=asker).note(given)
 
 
