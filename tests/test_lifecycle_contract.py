@@ -14,13 +14,13 @@ import pytest
 from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
+from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.lifecycle import KnowledgeLifecycle
-from memory_server.storage.backups import files as backup_files
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
@@ -237,30 +237,30 @@ async def test_a_backup_whose_knowledge_is_damaged_changes_nothing(tmp_path: Pat
 async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_during_it_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_files, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(kernel_backups, "WAIT_SECONDS", 0.05)
     async with open_memory(tmp_path / "data") as app:
         chat, noted = conversations(app), notes(app)
         await chat.store("a cat called Miso"), await noted.store("pears grow there")
-        backups, shared_conversation = app.memories.backups, app.home.backups
+        backups, folder = app.memories.backups, app.home.backups
         await backups.make("one")
-        opened = shared_conversation.open
+        opened = folder.open
 
         @contextmanager
         def deleting(name: str) -> Iterator[Any]:
             with pytest.raises(LockTimeout):
-                shared_conversation.delete(name)
+                folder.delete(name)
             with opened(name) as found:
                 yield found
 
-        monkeypatch.setattr(shared_conversation, "open", deleting)
+        monkeypatch.setattr(folder, "open", deleting)
         assert len(await backups.restore("one", "overwrite")) == 2
-        monkeypatch.setattr(shared_conversation, "open", opened)
+        monkeypatch.setattr(folder, "open", opened)
         check = KnowledgeLifecycle.check_backup
 
         async def gone(*given: Any) -> None:
             await check(*given)
-            shared_conversation.knowledge_of("one").unlink()
-            (shared_conversation.folder / "one.backup.gz").unlink()
+            folder.knowledge_of("one").unlink()
+            (folder.folder / "one.backup.gz").unlink()
 
         monkeypatch.setattr(KnowledgeLifecycle, "check_backup", gone)
         before = await chat.past.history(), await noted.past.history()

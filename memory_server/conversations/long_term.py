@@ -154,8 +154,8 @@ class LongTermManager:
         state = await self._services.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
-        shared_conversation, _ = await self._in_shared()
-        raise self._missing(name, state, shared_conversation)
+        shared, _ = await self._in_shared()
+        raise self._missing(name, state, shared)
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
         """All of them, oldest first."""
@@ -170,8 +170,8 @@ class LongTermManager:
         """All memories that a search evaluates: those of the conversation, then those of the shared one. Also the name
         of the shared one, with the file, if it cannot be read: other conversations work without it."""
         own = _of_shared(await self._services.store.read(self.conversation_id))
-        shared_conversation, unread = await self._in_shared()
-        return own if shared_conversation is None else [*own, *_of_shared(shared_conversation)], unread
+        shared, unread = await self._in_shared()
+        return own if shared is None else [*own, *_of_shared(shared)], unread
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
         """Evaluate every trigger of the conversation and of the shared one against `messages`, without the parts marked
@@ -194,7 +194,7 @@ class LongTermManager:
         return replace(found, unread=unread)
 
     async def _in_shared(self) -> tuple[ConversationState | None, dict[str, Path | None]]:
-        """The shelf (None if there is none), and its name, with the file, if it cannot be read."""
+        """The shared conversation (None if there is none), and its name, with the file, if it cannot be read."""
         if self._shared_conversation is None:
             return None, {}
         try:
@@ -234,13 +234,11 @@ class LongTermManager:
         seen = [{name: value for name, value in one.items() if value is not None} for one in given]
         return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
 
-    def _missing(
-        self, name: str, state: ConversationState, shared_conversation: ConversationState | None
-    ) -> MemoryNotFound:
+    def _missing(self, name: str, state: ConversationState, shared: ConversationState | None) -> MemoryNotFound:
         where = _(
             "No long-term memory is called `{name}` in the conversation `{conversation}`", name, self.conversation_id
         )
-        if shared_conversation is not None and name in shared_conversation.long_term:
+        if shared is not None and name in shared.long_term:
             return MemoryNotFound(
                 "{where}; it is kept in `{shelf}`: give that as conversation_id.", where, self._shared_conversation
             )

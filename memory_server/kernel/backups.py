@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
+from sandbox.locale import _
 
 Mode = Literal["merge", "overwrite"]
 """`merge` adds and replaces older ones; `overwrite` makes the conversation exactly what is brought."""
@@ -27,6 +29,8 @@ class MergeCounts:
     kept_newer: int = 0
 
 
+WAIT_SECONDS, _PAUSE_SECONDS = 10.0, 0.05
+"""How long one waits for another process that finishes, deletes or restores a backup, and between tries."""
 MAX_NAME_BYTES = 120
 """UTF-8 bytes of a backup's name: file systems take 255 for a file, with our ending and room to spare."""
 
@@ -74,6 +78,14 @@ def backup_name(text: str) -> str:
     return name
 
 
+def pauses() -> Iterator[float]:
+    """The seconds to sleep after each try to get a lock that another process has. Raises LockTimeout at the end."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        yield _PAUSE_SECONDS
+    raise LockTimeout(_("Another process finishes, deletes or restores a backup; nothing was changed, try again."))
+
+
 class BackupWriter(Protocol):
     """A backup that is being written; nobody sees it before `finish`. Blocking; may raise `StorageError`."""
 
@@ -101,8 +113,9 @@ class BackupStore(Protocol):
         """The facts of a backup and its conversations. The whole backup is checked first. Raises BackupNotFound;
         BackupBroken: it is damaged, cut off or of a newer format."""
 
-    def hold(self) -> Callable[[], None]:
-        """Let nobody finish or delete a backup before what this gives is called. Raises LockTimeout."""
+    def try_hold(self, name: str) -> Callable[[], None] | None:
+        """Let nobody delete or restore the backup called `name` before what this gives is called; None: another process
+        does that now. Does not wait."""
 
     def knowledge_of(self, name: str) -> Path:
         """Where the knowledge of that backup is, or would be."""

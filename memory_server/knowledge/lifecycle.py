@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -29,15 +30,13 @@ from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reas
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
-from memory_server.knowledge.ports import EntryStore, ScopeView
+from memory_server.knowledge.ports import REPLACED, EntryStore, ScopeView
 from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
 
 log = logging.getLogger(__name__)
-_REPLACED = "replaced"
-"""In the detail of an operation: the copy of the store as it was before."""
 
 
 def place_of(scope: Scope) -> str:
@@ -88,11 +87,14 @@ class KnowledgeLifecycle:
                 place_of(scope),
                 place,
             )
-        if _REPLACED in operation.detail:
-            former = Path(operation.detail[_REPLACED])
+        if REPLACED in operation.detail:
+            former = Path(operation.detail[REPLACED])
             if not await asyncio.to_thread(former.exists):
                 raise InvalidInput("{change} is too long ago: what was there before it is not kept any more.", change)
-            made = await self._replace(former, Operation("undo", by, detail={"change": change}), seq)
+            undo = Operation("undo", by, detail={"change": change})
+            later = partial(as_later, since=seq, now_ms=self._clock())
+            made, _former = await self._store.replace_by(former, NOTES, undo, later)
+            self._knowledge.notes.changed()
             return Undone(change_id(made), ())
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
@@ -214,34 +216,8 @@ class KnowledgeLifecycle:
         finally:
             await other.aclose()
         if overwrite and not dry_run:
-            await self._replace(copy, Operation("overwrite", by))
+            await self._store.replace_by(copy, NOTES, Operation("overwrite", by))
         self._knowledge.notes.changed()
-
-    async def _replace(self, copy: Path, operation: Operation, kept_since: int | None = None) -> int:
-        """Make the store equal to a copy, and note that in it; the number of the operation. What was changed after the
-        operation `kept_since` stays as it became."""
-        former = await self._store.replace_by(copy)
-        detail = {**operation.detail} | ({} if former is None else {_REPLACED: str(former)})
-        made = await self._store.log_operation(NOTES, replace(operation, detail=detail))
-        if former is not None and kept_since is not None:
-            await self._keep(former, kept_since, operation.by)
-        self._knowledge.notes.changed()
-        return made
-
-    async def _keep(self, former: Path, since: int, by: str) -> None:
-        other = self._store.copy_at(former)
-        try:
-            for scope in await other.scopes():
-                later, gone = await other.read(scope, lambda held: held.changed_since(since))
-
-                def decide(
-                    held: ScopeView, later: list[Entry] = later, gone: list[str] = gone
-                ) -> tuple[list[Entry], None]:
-                    return as_later(held, later, gone, self._clock()), None
-
-                await self._store.commit(scope, decide, Operation("keep", by))
-        finally:
-            await other.aclose()
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
         theirs = await other.read(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))

@@ -3,7 +3,7 @@ what takes a change back. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -82,19 +82,18 @@ def to_purge(held: ScopeView, archived_by_ms: int) -> tuple[Purge, ...]:
     return tuple(map(Purge, held.ids(Filter(archived=True, archived_by_ms=archived_by_ms))[:MOST_AT_ONCE]))
 
 
-def as_later(held: ScopeView, later: Sequence[Entry], gone: Sequence[str], now_ms: int) -> list[Entry]:
-    """The changes that bring what was changed later over to an earlier state, which `held` has: the entries as they
-    became, by ref or key, and into the archive those that were removed for good."""
+def as_later(present: ScopeView, held: ScopeView, *, since: int, now_ms: int) -> list[Entry]:
+    """The changes that bring what operations after `since` changed over to an earlier state, which `held` has: the
+    entries as they are at present, by ref or key, and into the archive those that were removed for good. The order of
+    operations counts, and no time: an undo gives an entry its former time, and a clock may be set back."""
+    later, gone = present.changed_since(since)
     made, own = [], {*gone, *(each.ref for each in later)}
     for theirs in sorted(later, key=lambda each: each.archived_ms is None):  # first what makes its key free
         ours = held.get(ref=theirs.ref)
         if theirs.key is not None and theirs.archived_ms is None:
             keyed = held.keyed(theirs.kind, theirs.project, theirs.key)
             ours = ours if keyed is None or keyed.ref in own else keyed
-        if ours is None:
-            made.append(replace(theirs, id=0))
-        elif theirs.archived_ms is not None or ours.archived_ms is not None or ours.updated_ms <= theirs.updated_ms:
-            made.append(replace(theirs, id=ours.id, ref=ours.ref))
+        made.append(replace(theirs, id=0) if ours is None else replace(theirs, id=ours.id, ref=ours.ref))
     there = (held.get(ref=ref) for ref in gone)
     removed = [archived(each, "deleted", now_ms) for each in there if each is not None and each.archived_ms is None]
     return [*removed, *made]

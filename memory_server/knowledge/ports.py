@@ -28,6 +28,8 @@ from memory_server.knowledge.entry import (
 )
 
 T = TypeVar("T")
+REPLACED = "replaced"
+"""In the detail of an operation: the copy of the store as it was before."""
 
 
 class ScopeView(Protocol):
@@ -176,6 +178,10 @@ Decide = Callable[[ScopeView], tuple[Sequence[Change], T]]
 """A pure decision; it may be called again."""
 
 
+Later = Callable[[ScopeView, ScopeView], Sequence[Change]]
+"""A pure decision: what of a scope as it was until now comes over to a copy that takes its place."""
+
+
 class Entries(Protocol):
     """Where entries live, in a database or in files that people edit. Every method may raise `StorageError`."""
 
@@ -289,8 +295,12 @@ class EntryStore(Entries, ModelLedger, Protocol):
         """A store on such a copy, which reads only."""
         ...
 
-    async def replace_by(self, path: Path) -> Path | None:
-        """Make this store equal to such a copy; where a copy of what it held until then is, as of `set_aside` (None
-        also: it was damaged). Raises StorageError: the copy cannot be used, or there is no room for the other one;
-        nothing was changed. Operations are numbered on."""
+    async def replace_by(
+        self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
+    ) -> tuple[int, Path | None]:
+        """Make this store equal to such a copy, with the note of `operation` in `scope` and with the changes that
+        `later` decides for each scope, all at once. The number of the operation, and where a copy of what the store
+        held until then is, as of `set_aside` (None also: it was damaged), which is also `replaced` in the note's
+        detail. Raises StorageError: the copy cannot be used, or there is no room; nothing was changed. Operations are
+        numbered on."""
         ...

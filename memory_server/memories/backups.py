@@ -13,7 +13,7 @@ from functools import partial
 
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import times
-from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name
+from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name, pauses
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, RestoredPlace
 from sandbox.locale import _
@@ -70,10 +70,10 @@ class Backups:
         """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each conversation;
         with `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
         before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
-        `only`; LockTimeout: another process holds the backups; StorageError: one could not be written; the message says
-        how many were restored before it."""
+        `only`; LockTimeout: another process restores or deletes it; StorageError: one could not be written; the message
+        says how many were restored before it."""
         done: list[RestoredPlace] = []
-        release = None if dry_run else await asyncio.to_thread(self._store.hold)
+        release = None if dry_run else await self._hold(name)
         try:
             for engine in self._engines[1:]:  # the first one checks its part before it changes anything
                 await engine.check_backup(self._store, name, only)
@@ -86,6 +86,14 @@ class Backups:
             if release is not None:
                 release()
         return done
+
+    async def _hold(self, name: str) -> Callable[[], None]:
+        """Tries again and again, and in no thread: one that waits would get the lock also after a cancellation, and
+        nobody would give it back."""
+        tries = pauses()
+        while (release := self._store.try_hold(name)) is None:  # noqa: ASYNC110 (it is in other processes)
+            await asyncio.sleep(next(tries))
+        return release
 
     async def listed(self) -> list[Backup]:
         """All backups, newest first."""

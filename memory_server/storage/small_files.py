@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import portalocker
 
@@ -18,9 +18,6 @@ from memory_server.kernel.messages import Session
 from memory_server.kernel.private import Pause
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 HOLDS_MS = 10_000

@@ -117,9 +117,9 @@ async def test_a_restore_leaves_out_what_is_more_and_says_so(
 ) -> None:
     made, most, why = case
     async with App(Settings(data_dir=tmp_path)) as app:
-        shared_conversation = BackupFolder(tmp_path / ".memory-server" / "backups")
+        backups = BackupFolder(tmp_path / ".memory-server" / "backups")
         for name, size in (("more", most + 1), ("most", most)):
-            writer = shared_conversation.begin(name, NOW)
+            writer = backups.begin(name, NOW)
             writer.add(contents_of(made(size), *OTHERS))
             writer.finish()
         answer = await call(TOOLS["restore_memories"], app.call, {"name": "more", "dry_run": True})
@@ -383,8 +383,8 @@ def backup_of(body: bytes, folder: Path, name: str = "bomb") -> BackupFolder:
     return BackupFolder(folder)
 
 
-def refusal(shared_conversation: BackupFolder) -> str:
-    with pytest.raises(BackupBroken) as refused, shared_conversation.open("bomb"):
+def refusal(backups: BackupFolder) -> str:
+    with pytest.raises(BackupBroken) as refused, backups.open("bomb"):
         pass
     return str(refused.value)
 
@@ -417,12 +417,12 @@ def test_a_backup_of_empty_lines_ends_at_the_first(tmp_path: Path) -> None:
 
 
 def test_a_backup_of_memories_that_pack_well_is_used(tmp_path: Path) -> None:
-    shared_conversation = BackupFolder(tmp_path)
-    writer = shared_conversation.begin("same", NOW)
+    backups = BackupFolder(tmp_path)
+    writer = backups.begin("same", NOW)
     held = Contents("chat", tuple(memory(f"{number:016x}", text="user: 哈哈" * 1_000) for number in range(500)))
     writer.add(held)
     writer.finish()
-    with shared_conversation.open("same") as (_, conversations):
+    with backups.open("same") as (_, conversations):
         assert list(conversations) == [held]
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from entries_held import figures, page
 from knowledge_past import cleaned, restored
 
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
+from memory_server.knowledge import lifecycle
 from memory_server.knowledge.entry import Filter, change_id
 from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.notes.pages import MARK, fenced
@@ -534,6 +539,74 @@ async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(knowle
     await notes.delete((await notes.recall("edited")).hits[0].entry.ref)
     await knowledge.lifecycle.undo(back.id)
     assert await texts() == {each: after[each] for each in ("after", "before")}
+
+
+async def test_what_came_after_a_restore_stays_although_its_time_is_earlier(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
+    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
+    await notes.remember("tech", "a", "first")
+    edited = await notes.remember("tech", "a", "second")
+    await notes.remember("tech", "b", "first")
+    await knowledge.store.copy_to(copy)
+    for each in ("a", "b"):
+        await notes.remember("tech", each, "before the restore")
+    await restored(knowledge, copy, overwrite=True)
+    ((_, done),) = await knowledge.store.operations(limit=1)
+    assert edited.change_id is not None
+    await knowledge.lifecycle.undo(edited.change_id)
+    knowledge.clock.now -= 1_000_000  # type: ignore[attr-defined]
+    await notes.remember("tech", "b", "by a clock set back")
+    await knowledge.lifecycle.undo(change_id(done.seq))
+    held = {each.entry.title: each.entry.body for each in (await notes.recall()).hits}
+    assert held == {"a": "first", "b": "by a clock set back"}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_an_undo_of_a_restore_that_breaks_off_changes_nothing_and_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    knowledge, copy = family(tmp_path), tmp_path / "copy.sqlite3"
+    await knowledge.notes.remember("tech", "kept", "text")
+    await knowledge.store.copy_to(copy)
+    await knowledge.notes.remember("tech", "before", "text")
+    await restored(knowledge, copy, overwrite=True)
+    await knowledge.notes.remember("tech", "after", "text")
+    (_, (_, done)) = await knowledge.store.operations(limit=2)
+    assert done.op == "overwrite"
+    if killed:
+        await knowledge.aclose()
+        undo = [sys.executable, "-c", UNDO_THAT_IS_KILLED, str(tmp_path), change_id(done.seq)]
+        assert (await asyncio.to_thread(subprocess.run, undo, timeout=60)).returncode == 9
+        knowledge = family(tmp_path)
+    else:
+        with monkeypatch.context() as patched:
+            patched.setattr(lifecycle, "as_later", full)
+            with pytest.raises(StorageError, match="No space"):
+                await knowledge.lifecycle.undo(change_id(done.seq))
+    assert sorted(await topics(knowledge.notes)) == ["after", "kept"]
+    assert "undo" not in [each.op for _, each in await knowledge.store.operations()]
+    await knowledge.lifecycle.undo(change_id(done.seq))
+    assert sorted(await topics(knowledge.notes)) == ["after", "before", "kept"]
+    await knowledge.aclose()
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+UNDO_THAT_IS_KILLED = """
+import asyncio, os, pathlib, sys
+from memory_server.knowledge import lifecycle
+from memory_server.knowledge.policies import Options
+from memory_server.knowledge.service import Knowledge
+from memory_server.storage.entries.sqlite_store import SqliteStore
+
+clock = lambda: 1_750_000_000_000
+lifecycle.as_later = lambda *_, **__: os._exit(9)
+knowledge = Knowledge(SqliteStore(pathlib.Path(sys.argv[1], "k.sqlite3"), clock), clock, Options())
+asyncio.run(knowledge.lifecycle.undo(sys.argv[2]))
+"""
 
 
 async def test_what_another_store_held_comes_back_beside_what_came_after(knowledge: Knowledge, tmp_path: Path) -> None:

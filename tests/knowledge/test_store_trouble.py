@@ -18,7 +18,7 @@ from knowledge_past import restored
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.entry import Filter, Operation
 from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import ScopeView
@@ -159,7 +159,7 @@ async def test_damage_that_a_search_meets_ends_writing_until_it_is_mended(
     assert len((await notes.recall("pool connections")).hits) == 8
     with pytest.raises(StorageError, match="damaged"):
         await notes.remember("domain", "later", "new")
-    await store.replace_by(tmp_path / "copy.sqlite3")
+    await store.replace_by(tmp_path / "copy.sqlite3", NOTES, Operation("overwrite", "test"))
     assert (await notes.remember("domain", "topic 3", "new")).result.action == "updated"
     assert all(each.grade != "error" for each in await store.examine())
     await store.aclose()

@@ -18,32 +18,33 @@ import pytest
 from sample_memories import NOW, memory, trigger
 
 from memory_server.conversations.contents import Contents
+from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel import files as folders
 from memory_server.kernel.backups import BackupBroken, BackupNotFound, backup_name
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
-from memory_server.storage.backups import files, record_lines
+from memory_server.storage.backups import record_lines
 from memory_server.storage.backups.files import ENDING, BackupFileWriter, BackupFolder
 
 HELD = Contents("小明", (memory("a", extra={"mood": "calm"}), memory("b")), (trigger("生日"),), NOW)
 
 
 def made(folder: Path, name: str = "one") -> BackupFolder:
-    shared_conversation = BackupFolder(folder)
-    writer = shared_conversation.begin(name, NOW)
+    backups = BackupFolder(folder)
+    writer = backups.begin(name, NOW)
     writer.add(HELD)
     writer.finish()
-    return shared_conversation
+    return backups
 
 
-def read(shared_conversation: BackupFolder, name: str = "one") -> list[Contents]:
-    with shared_conversation.open(name) as (_, conversations):
+def read(backups: BackupFolder, name: str = "one") -> list[Contents]:
+    with backups.open(name) as (_, conversations):
         return list(conversations)
 
 
 def test_what_is_set_aside_is_read_again_and_listed(tmp_path: Path) -> None:
-    shared_conversation = made(tmp_path / "backups")
-    assert read(shared_conversation) == [HELD]
-    (one,) = shared_conversation.listed()
+    backups = made(tmp_path / "backups")
+    assert read(backups) == [HELD]
+    (one,) = backups.listed()
     path = tmp_path / "backups" / f"one{ENDING}"
     assert (one.name, one.created_ms, one.size_bytes) == ("one", NOW, path.stat().st_size)
     assert (one.conversations, one.short_term, one.long_term, one.problem) == (1, 2, 1, None)
@@ -67,11 +68,11 @@ def test_any_gunzip_shows_all_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_lead_elsewhere_or_work_nowhere_are_refused(tmp_path: Path, name: str) -> None:
-    shared_conversation = BackupFolder(tmp_path / "backups")
+    backups = BackupFolder(tmp_path / "backups")
     for call in (
-        lambda: shared_conversation.begin(name, NOW),
-        lambda: shared_conversation.delete(name),
-        lambda: read(shared_conversation, name),
+        lambda: backups.begin(name, NOW),
+        lambda: backups.delete(name),
+        lambda: read(backups, name),
     ):
         with pytest.raises(InvalidInput, match="name"):
             call()
@@ -85,11 +86,11 @@ def test_names_in_any_script_are_fine() -> None:
 
 
 def test_a_backup_is_never_replaced_not_even_in_a_race(tmp_path: Path) -> None:
-    shared_conversation = made(tmp_path)
+    backups = made(tmp_path)
     before = (tmp_path / f"one{ENDING}").read_bytes()
     with pytest.raises(InvalidInput, match="already; choose another name"):
-        shared_conversation.begin("one", NOW)
-    first, second = shared_conversation.begin("two", NOW), shared_conversation.begin("two", NOW)
+        backups.begin("one", NOW)
+    first, second = backups.begin("two", NOW), backups.begin("two", NOW)
     first.finish()
     with pytest.raises(InvalidInput, match="already"):
         second.finish()
@@ -112,23 +113,23 @@ def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refu
             writer.discard()
         return mark
 
-    shared_conversation = BackupFolder(tmp_path / "backups")
+    backups = BackupFolder(tmp_path / "backups")
     with ThreadPoolExecutor(2) as pool:
         for number, marks in enumerate([("a", "b"), ("a", "c")] * 20):
             name, both = f"n{number}", threading.Barrier(2)
-            done = [pool.submit(finish, shared_conversation.begin(name, NOW), both, mark) for mark in marks]
+            done = [pool.submit(finish, backups.begin(name, NOW), both, mark) for mark in marks]
             (made_by,) = [each.result() for each in done if each.result() is not None]
-            assert [each.conversation_id for each in read(shared_conversation, name)] == [made_by]
-            knowledge = shared_conversation.knowledge_of(name)
+            assert [each.conversation_id for each in read(backups, name)] == [made_by]
+            knowledge = backups.knowledge_of(name)
             assert (knowledge.read_text() if knowledge.exists() else "c") == made_by
 
 
 def test_backups_without_a_name_of_one_moment_are_all_made(tmp_path: Path) -> None:
-    shared_conversation = BackupFolder(tmp_path)
-    writers = [shared_conversation.begin("20260503-120000", NOW, numbered=True) for _ in range(3)]
+    backups = BackupFolder(tmp_path)
+    writers = [backups.begin("20260503-120000", NOW, numbered=True) for _ in range(3)]
     names = [writer.finish().name for writer in writers]
     assert names == ["20260503-120000", "20260503-120000-2", "20260503-120000-3"]
-    assert sorted(each.name for each in shared_conversation.listed()) == names
+    assert sorted(each.name for each in backups.listed()) == names
 
 
 def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> None:
@@ -143,15 +144,19 @@ def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> Non
 
 
 def test_while_a_backup_is_restored_nobody_deletes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared_conversation = made(tmp_path / "backups")
-    monkeypatch.setattr(files, "WAIT_SECONDS", 0.05)
-    release = shared_conversation.hold()
+    backups = made(tmp_path / "backups")
+    monkeypatch.setattr(kernel_backups, "WAIT_SECONDS", 0.05)
+    release, other = backups.try_hold("one"), BackupFolder(tmp_path / "backups")
+    assert release is not None
+    assert other.try_hold("one") is None
     with pytest.raises(LockTimeout, match=r"Another process .* a backup; nothing was changed, try again"):
-        BackupFolder(tmp_path / "backups").delete("one")
+        other.delete("one")
+    made(tmp_path / "backups", "two")  # others are made and deleted meanwhile
+    other.delete("two")
     release()
-    assert read(shared_conversation) == [HELD]
-    shared_conversation.delete("one")
-    assert BackupFolder(tmp_path / "none").hold()() is None
+    assert read(backups) == [HELD]
+    backups.delete("one")
+    assert BackupFolder(tmp_path / "none").try_hold("one") is not None
     assert sorted(os.listdir(tmp_path)) == ["backups", "backups.lock"]
 
 
@@ -180,7 +185,7 @@ def test_what_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_every_damaged_byte_and_every_cut_is_seen(tmp_path: Path) -> None:
-    shared_conversation = made(tmp_path)
+    backups = made(tmp_path)
     path = tmp_path / f"one{ENDING}"
     whole = path.read_bytes()
     for place in range(0, len(whole), 3):
@@ -189,12 +194,12 @@ def test_every_damaged_byte_and_every_cut_is_seen(tmp_path: Path) -> None:
             path.write_bytes(damaged)
             if len(damaged) == len(whole) and 3 <= place <= 9:
                 with contextlib.suppress(BackupBroken):
-                    assert read(shared_conversation) == [HELD]
+                    assert read(backups) == [HELD]
                 continue
             with pytest.raises(BackupBroken, match="The backup one cannot be used"):
-                read(shared_conversation)
+                read(backups)
     path.write_bytes(whole)
-    assert read(shared_conversation) == [HELD]
+    assert read(backups) == [HELD]
 
 
 def forged(body: bytes, **facts: object) -> bytes:
@@ -234,35 +239,35 @@ def test_a_file_that_is_no_whole_backup_is_refused_before_anything_of_it_is_used
     tmp_path: Path, content: bytes, said: str
 ) -> None:
     (tmp_path / f"one{ENDING}").write_bytes(content)
-    shared_conversation = BackupFolder(tmp_path)
-    with pytest.raises(BackupBroken, match=said), shared_conversation.open("one"):
+    backups = BackupFolder(tmp_path)
+    with pytest.raises(BackupBroken, match=said), backups.open("one"):
         pytest.fail("something of it was given")
-    assert len(shared_conversation.listed()) == 1
+    assert len(backups.listed()) == 1
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     made(tmp_path / "elsewhere")
-    shared_conversation = BackupFolder(tmp_path / "backups")
+    backups = BackupFolder(tmp_path / "backups")
     (tmp_path / "backups").mkdir()
     (tmp_path / "backups" / f"one{ENDING}").symlink_to(tmp_path / "elsewhere" / f"one{ENDING}")
     with pytest.raises(BackupBroken, match="it is a link"):
-        read(shared_conversation)
+        read(backups)
     with pytest.raises(InvalidInput, match="already"):
-        shared_conversation.begin("one", NOW)
-    assert shared_conversation.listed()[0].problem is not None
-    shared_conversation.delete("one")
+        backups.begin("one", NOW)
+    assert backups.listed()[0].problem is not None
+    backups.delete("one")
     assert (tmp_path / "elsewhere" / f"one{ENDING}").exists()
 
 
 def test_a_missing_backup_is_named_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(BackupNotFound, match="there are none yet"):
         read(BackupFolder(tmp_path / "none"))
-    shared_conversation = made(tmp_path)
-    for call in (lambda: read(shared_conversation, "two"), lambda: shared_conversation.delete("two")):
+    backups = made(tmp_path)
+    for call in (lambda: read(backups, "two"), lambda: backups.delete("two")):
         with pytest.raises(BackupNotFound, match="no backup called `two`; there are one"):
             call()
-    shared_conversation.delete("one")
-    assert shared_conversation.listed() == []
+    backups.delete("one")
+    assert backups.listed() == []
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

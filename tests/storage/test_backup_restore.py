@@ -270,3 +270,23 @@ def test_the_commands_say_what_they_did(
     assert "the backup two cannot be used" in err
     assert run("backup", "delete", "one")[1] == "Deleted the backup one.\n"
     assert "小明" in run("list")[1], "the folder of the backups is no conversation"
+
+
+async def test_a_restore_that_is_cancelled_while_it_waits_holds_nothing(tmp_path: Path) -> None:
+    store, folder = open_store(tmp_path / "data"), BackupFolder(tmp_path / "backups")
+    await commit(store, Added(memory("a")))
+    backups = backups_of(store, folder.folder)
+    await backups.make("one")
+    release = folder.try_hold("one")
+    assert release is not None
+    waiting = asyncio.create_task(backups.restore("one"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    release()
+    await asyncio.sleep(0.2)  # a thread that waits would get the lock now
+    assert (await backups.restore("one"))[0].place == "chat"
+    assert folder.try_hold("one") is not None
+    await store.aclose()

@@ -41,6 +41,7 @@ pytestmark = pytest.mark.anyio
 NOW = 1_750_000_000_000
 EVERYTHING = Filter()
 NUMBERS = itertools.count()
+OVERWRITE = Operation("overwrite", "test")
 NOTES, ALICE, BOB = Scope("notes"), Scope("sessions", "alice"), Scope("sessions", "bob")
 
 
@@ -396,7 +397,7 @@ async def test_a_copy_can_be_put_back_whole(store: EntryStore, tmp_path: Path) -
     await store.copy_to(path)
     assert path.stat().st_mode & 0o777 == 0o600
     await commit(store, entry("later"))
-    await store.replace_by(path)
+    await store.replace_by(path, NOTES, OVERWRITE)
     assert await bodies(store) == ["kept 披萨"]
     assert await found(store, "披萨") == ["kept 披萨"]
     await commit(store, entry("again"))
@@ -408,9 +409,9 @@ async def test_after_a_copy_was_put_back_no_change_gets_the_number_of_another(tm
     await commit(store, entry("kept"))
     await store.copy_to(path)
     later = await commit(store, entry("later"))
-    await store.replace_by(path)
+    await store.replace_by(path, NOTES, OVERWRITE)
     again = await commit(store, entry("again"))
-    assert (later.change_id, again.change_id) == ("k2", "k3")
+    assert (later.change_id, again.change_id) == ("k2", "k4")  # k3 is the replacement
     await store.aclose()
 
 
@@ -427,7 +428,7 @@ async def test_without_room_for_what_was_there_nothing_is_put_back(
 
     monkeypatch.setattr(sqlite_store, "_copy", full)
     with pytest.raises(StorageError, match="nothing was changed"):
-        await store.replace_by(path)
+        await store.replace_by(path, NOTES, OVERWRITE)
     assert sorted(await bodies(store)) == ["kept", "later"]
     await store.aclose()
 
@@ -450,7 +451,7 @@ async def test_what_others_write_while_a_copy_is_put_back_is_kept(tmp_path: Path
     there: set[str] = set()
     for _ in range(5):
         await asyncio.sleep(0.02)
-        former = await mine.replace_by(path)
+        _, former = await mine.replace_by(path, NOTES, OVERWRITE)
         assert former is not None
         store = mine.copy_at(former)
         there |= {*await bodies(store)}

@@ -27,9 +27,9 @@ from typing import Any
 from memory_server.conversations.contents import Contents
 from memory_server.kernel import files as folders
 from memory_server.kernel import times
-from memory_server.kernel.backups import Backup, BackupBroken, BackupNotFound, backup_name
-from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
-from memory_server.kernel.files import advice_on
+from memory_server.kernel.backups import Backup, BackupBroken, BackupNotFound, backup_name, pauses
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel.files import FileLock, advice_on
 from memory_server.kernel.text import visible
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
@@ -47,8 +47,6 @@ MOST_UNPACKED = 200
 LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
 """Bytes to which any backup may unpack, some 40,000 memories: too few to need another bound."""
 _BLOCK = 1024 * 1024
-WAIT_SECONDS, _PAUSE_SECONDS = 10.0, 0.05
-"""How long one waits for another process that finishes, deletes or restores a backup, and between tries."""
 _LEFT = re.compile(r"\.[0-9a-f]{16}\.next(-journal)?|\..+\.body")
 _LEFT_SECONDS = 86_400
 """Such a file of a backup that is older was left by a process that was killed."""
@@ -75,22 +73,33 @@ class BackupFolder:
                     folders.remove_file(self.folder / left)
         return BackupFileWriter(self, name, created_ms, numbered)
 
-    def hold(self) -> Callable[[], None]:
-        """Let nobody finish or delete a backup before what this gives is called. Raises LockTimeout."""
-        deadline, path = time.monotonic() + WAIT_SECONDS, self.folder.with_name(f"{self.folder.name}.lock")
-        while self.folder.is_dir():
-            try:
-                if (lock := folders.try_lock(path)) is not None:
-                    return lock.release
-            except OSError as error:
-                raise StorageUnwritable(
-                    _("{place} cannot be written: {advice_on}.", path, advice_on(error)), path
-                ) from error
-            if time.monotonic() > deadline:
-                said = _("Another process finishes, deletes or restores a backup; nothing was changed, try again.")
-                raise LockTimeout(said, path)
-            time.sleep(_PAUSE_SECONDS)
-        return lambda: None  # there is no backup
+    def try_hold(self, name: str) -> Callable[[], None] | None:
+        """Let nobody delete or restore the backup called `name` before what this gives is called; None: another process
+        does that now. Does not wait."""
+        path = self.folder.with_name(f"{self.folder.name}.{backup_name(name)}.lock")
+        if not self.folder.is_dir():
+            return lambda: None  # there is no backup
+        if (lock := _try_lock(path)) is None:
+            return None
+
+        def release() -> None:
+            with contextlib.suppress(OSError):
+                path.unlink()  # before it is free: who gets it then sees that it is no longer the file of that name
+            lock.release()
+
+        return release
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Let nobody else give a backup its name or delete one: for moments only. Raises LockTimeout."""
+        lock, tries = None, pauses()
+        while self.folder.is_dir() and (lock := _try_lock(self.folder.with_name(f"{self.folder.name}.lock"))) is None:
+            time.sleep(next(tries))
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[tuple[Backup, Iterator[Contents]]]:
@@ -130,10 +139,13 @@ class BackupFolder:
 
     def delete(self, name: str) -> None:
         """Delete a backup. Raises BackupNotFound: no backup has that name."""
-        path, release = self._path(name), self.hold()
+        path, tries = self._path(name), pauses()
+        while (release := self.try_hold(name)) is None:
+            time.sleep(next(tries))
         try:
-            folders.patiently(path.unlink)
-            folders.remove_file(self.knowledge_of(name))
+            with self.exclusively():
+                folders.patiently(path.unlink)
+                folders.remove_file(self.knowledge_of(name))
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:
@@ -227,11 +239,8 @@ class BackupFileWriter:
                 whole.flush()
                 folders.sync_file(whole.fileno())
                 size = whole.tell()
-            release = self._store.hold()
-            try:
+            with self._store.exclusively():
                 self._publish()
-            finally:
-                release()
             self.discard()
         return Backup(self._name, self._created_ms, size, conversations, short, long)
 
@@ -317,6 +326,13 @@ def _taken(name: str) -> InvalidInput:
     return InvalidInput(
         "There is a backup called `{name}` already; choose another name, or delete that one first.", name
     )
+
+
+def _try_lock(path: Path) -> FileLock | None:
+    try:
+        return folders.try_lock(path)
+    except OSError as error:
+        raise StorageUnwritable(_("{place} cannot be written: {advice_on}.", path, advice_on(error)), path) from error
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import schema
@@ -81,12 +81,18 @@ def operations(
     ]
 
 
+def scopes(connection: sqlite3.Connection, space: Space | None = None) -> list[Scope]:
+    """The scopes, or those of one space."""
+    query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
+    return [Scope(row[0], row[1]) for row in connection.execute(query, (space, space))]
+
+
 def rebuild(connection: sqlite3.Connection) -> int:
     """Make the index again; the number of live entries. A damaged index is mended too, since it is made and not
     emptied."""
     connection.execute("DROP TABLE terms")
     connection.execute(schema.TERMS)
-    for scope in [Scope(*row) for row in connection.execute("SELECT space, owner FROM scopes")]:
+    for scope in scopes(connection):
         held = ScopeRows(connection, scope)
         for entry in held.rows("e.archived_ms IS NULL", []):
             held.index(entry)

@@ -74,7 +74,7 @@ _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 
 
 class ScopeRows:
-    """`ports.ScopeRows` on a connection; a scope that does not exist holds nothing, and gets a number with `make`.
+    """`ports.ScopeView` on a connection; a scope that does not exist holds nothing, and gets a number with `make`.
     `embeds`: the model of the vectors, "" for none."""
 
     def __init__(self, connection: sqlite3.Connection, scope: Scope, embeds: str = "", *, make: bool = False) -> None:

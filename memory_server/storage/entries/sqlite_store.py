@@ -27,8 +27,8 @@ from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
-from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.ports import Committed, Decide, ModelCall, ScopeView
+from memory_server.knowledge.entry import Change, Operation
+from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later, ModelCall, ScopeView
 from memory_server.storage.entries import examination, operations, rows, schema, vectors
 from sandbox.locale import _
 
@@ -81,7 +81,7 @@ class SqliteStore:
 
     async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
-        await self._count_uses(used, [(at_ms, each) for each in ids])
+        await self._write_in_passing(used, [(at_ms, each) for each in ids])
 
     async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
         if self.read_only:
@@ -113,8 +113,7 @@ class SqliteStore:
         return await self._read(lambda c: int(c.execute(query, (since_ms, until_ms)).fetchone()[0]))
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
-        query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
-        return await self._read(lambda c: [Scope(row[0], row[1]) for row in c.execute(query, (space, space))])
+        return await self._read(lambda c: operations.scopes(c, space))
 
     async def rebuild(self) -> int:
         count = await self._write(operations.rebuild)
@@ -135,7 +134,7 @@ class SqliteStore:
             "INSERT INTO uses VALUES(?, ?, ?, 1) ON CONFLICT(place, key) "
             "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
         )
-        await self._count_uses(used, [(place, key, at_ms) for key in keys])
+        await self._write_in_passing(used, [(place, key, at_ms) for key in keys])
 
     async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
         return await self._read(lambda c: vectors.known_vectors(c, self.embeds, scope, texts))
@@ -143,7 +142,7 @@ class SqliteStore:
     async def keep_vectors(self, made: Mapping[tuple[Scope, str], bytes]) -> None:
         now_ms = self.clock()
         values = [(vectors.vector_key(self.embeds, *named), vector, now_ms) for named, vector in made.items()]
-        await self._count_uses("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
+        await self._write_in_passing("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
 
     async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
         return await self._write(lambda c: vectors.without_vector(c, self.embeds, limit)) if await self.scopes() else []
@@ -152,7 +151,7 @@ class SqliteStore:
         if self.place is None or self.place.exists():
             await self._write(lambda c: vectors.forget_vectors(c, self.embeds, live, before_ms))
 
-    async def _count_uses(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
+    async def _write_in_passing(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
             # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
             connection.executemany(statement, values)
@@ -192,37 +191,58 @@ class SqliteStore:
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
 
-    async def replace_by(self, path: Path) -> Path | None:
+    async def replace_by(
+        self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
+    ) -> tuple[int, Path | None]:
         former: Path | None = None
-        last: int | None = None
+        made: int | None = None
+        dated = self._dated(operation)
 
-        def keep(status: int, *_: int) -> None:
-            # From the first page to the last nobody else can write: so a write that was acknowledged is kept.
-            nonlocal former, last
-            if last is None and status == sqlite3.SQLITE_OK and self.place is not None:
-                last = 0
-                try:
-                    connection = self._connection("read")
-                    former, last = self._set_aside(connection), schema.last_operation(connection)
-                except sqlite3.Error as error:
-                    if not schema.is_damage(error):
-                        raise
+        def complete(source: sqlite3.Connection, present: sqlite3.Connection | None) -> int:
+            nonlocal former
+            try:
+                former, last = (self._set_aside(present), schema.last_operation(present)) if present else (None, 0)
+            except sqlite3.Error as error:
+                if not schema.is_damage(error):
+                    raise
+                present, last = None, 0
+            source.execute("BEGIN")
+            with source:
+                schema.number_after(source, last)
+                noted = dated if former is None else replace(dated, detail={**dated.detail, REPLACED: str(former)})
+                number = rows.ScopeRows(source, scope, make=True).log_operation(noted, ())
+                if present is not None and later is not None:
+                    kept = replace(dated, op="keep", detail={})
+                    for each in operations.scopes(present):
+                        decide = partial(_later, later, rows.ScopeRows(present, each, self.embeds))
+                        operations.commit(source, each, decide, kept, self.embeds)
+            return number
 
-        def copy() -> Path | None:
-            with closing(schema.connect(path, "immutable", self.wait_seconds)) as source:
-                try:
-                    schema.check(source, path)
-                except sqlite3.Error as error:
-                    raise schema.trouble(error, path) from error
-                try:
-                    source.backup(self._connection("write"), pages=1, progress=keep)
-                except sqlite3.DatabaseError as error:
-                    if self.place is None or not schema.is_damage(error):
-                        raise
-                    self._move_away(self.place)
-                    source.backup(self._connection("write"))
-            schema.number_after(self._connection("write"), last or 0)
-            return former
+        def step(source: sqlite3.Connection, status: int, *_: int) -> None:
+            # From the first page to the last nobody else can write: so a write that was acknowledged is kept. SQLite
+            # copies also what changes in the source meanwhile: so all of it is there at once, or nothing.
+            nonlocal made
+            if made is None and status == sqlite3.SQLITE_OK:
+                made = complete(source, self._connection("read") if self.place else None)
+
+        def copy() -> tuple[int, Path | None]:
+            nonlocal made
+            place = None if self.place is None else self._place_aside(self.place)
+            try:
+                with closing(schema.connect(place, "rw", self.wait_seconds)) as source:
+                    _fill(source, path, self.wait_seconds)
+                    try:
+                        source.backup(self._connection("write"), pages=1, progress=partial(step, source))
+                    except sqlite3.DatabaseError as error:
+                        if self.place is None or not schema.is_damage(error):
+                            raise
+                        self._move_away(self.place)
+                        made = complete(source, None) if made is None else made
+                        source.backup(self._connection("write"))
+            finally:
+                if place is not None:
+                    folders.remove_file(place)
+            return made or 0, former
 
         self._refuse_read_only()
         return await self._run(self._writer, copy)
@@ -362,6 +382,22 @@ class SqliteStore:
             connection.close()
             raise
         return connection
+
+
+def _later(later: Later, present: ScopeView, held: ScopeView) -> tuple[Sequence[Change], None]:
+    return later(present, held), None
+
+
+def _fill(source: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
+    """Make an empty database equal to the copy at `path`, which is checked before."""
+    with closing(schema.connect(path, "immutable", wait_seconds)) as copy:
+        try:
+            schema.check(copy, path)
+        except sqlite3.Error as error:
+            raise schema.trouble(error, path) from error
+        copy.backup(source)
+    source.execute("PRAGMA journal_mode = MEMORY")
+    source.execute("PRAGMA synchronous = OFF")  # it is removed soon
 
 
 def _copy(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Records to and from JSON. Only this module and past.py know the names of fields on disk.
+"""Records to and from JSON. Only this module and history_files.py know the names of fields on disk.
 
 The record forms are those of the Node original, so that each program can open the other's folder: arrays of objects in
 `short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds. Reading accepts

@@ -4,7 +4,7 @@ Blocking calls on one folder; store.py decides when and in which thread. Writing
 damaged (examination.py puts it into words), and `absorb` mends it.
 
     {folder}/short-term-memory.json  long-term-memory.json
-             .memory-server/  journal.jsonl  conversation.json  lock, and what past.py keeps
+             .memory-server/  journal.jsonl  conversation.json  lock, and what history_files.py keeps
 """
 
 from __future__ import annotations
