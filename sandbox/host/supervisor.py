@@ -25,7 +25,7 @@ from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import SandboxLimits
 from sandbox.locale import _, foreign
-from sandbox.protocol import Finding, Frame, Kind, findings
+from sandbox.protocol import Finding, Frame, Kind, findings, message
 from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
@@ -122,7 +122,7 @@ class TriggerSandbox:
     async def layers(self) -> tuple[ProtectionLayer, ...]:
         """Each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
         states = (await self.describe())["layers"]
-        return tuple(ProtectionLayer(name, state["holds"], state["detail"]) for name, state in states.items())
+        return tuple(ProtectionLayer(name, state["holds"], message(state["detail"])) for name, state in states.items())
 
     def record_of(self, source: str) -> TriggerRecord:
         """How often this source timed out, ran out of memory or killed its worker, and when last."""

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from sandbox.javascript.linting import lint
 from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
-from sandbox.locale import _
+from sandbox.locale import _, packed
 from sandbox.protocol import MOST_FINDINGS, READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, EngineOutcome, Isolate, Row, initialise
@@ -197,7 +197,7 @@ class Worker:
             found = unknown_names(source, self._globals)
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
                 found += lint(source, now)[:MOST_FINDINGS]
-            findings.append([[one.rule, one.message, *source.place(one.start)] for one in found])
+            findings.append([[one.rule, packed(one.message), *source.place(one.start)] for one in found])
         self.channel.send(Kind.DONE, findings=findings)
 
 
