@@ -129,7 +129,12 @@ def message(value: object, levels: int = _MOST_LEVELS) -> str:
     if not isinstance(value, list):
         return text(value)
     english, template, values = sequence(value, 3) if len(value) == 3 else (None, None, None)
-    if not isinstance(values, dict) or len(values) > _MOST_VALUES or not all(map(str.isidentifier, values)) or not levels:
+    if (
+        not isinstance(values, dict)
+        or len(values) > _MOST_VALUES
+        or not all(map(str.isidentifier, values))
+        or not levels
+    ):
         raise ProtocolError("not a message")
     given = {name: one if type(one) in (int, float) else message(one, levels - 1) for name, one in values.items()}
     return unpacked(text(english), text(template), given)

@@ -77,6 +77,7 @@ class TestCatalogues:
         for one in catalogues.read(package):
             if one.id:
                 said = built.ngettext(*one.id, 2) if one.pluralizable else built.gettext(one.id)
+                said = built.pgettext(one.context, one.id) if one.context else said
                 assert said == (one.string[0] if one.pluralizable else one.string), "run `make catalogues`"
 
     def test_a_catalogue_that_is_wrong_is_reported(
@@ -199,7 +200,7 @@ class TestForeign:
 
 
 TRIGGERS = {
-    "SyntaxError: {what}": "const a = ;",
+    "SyntaxError: {reason}": "const a = ;",
     "Unexpected token {what}": "const a = ;",
     "Unexpected end of input": "if (",
     "Unexpected identifier {what}": "foo bar",

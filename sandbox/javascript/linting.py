@@ -109,7 +109,7 @@ def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Itera
         if field not in CONTEXT:
             meant = _meant(field, CONTEXT)
             hint = (
-                _("did you mean {value}.{meant}?", of, meant) if meant else _("there are {context}", ", ".join(CONTEXT))
+                _("did you mean {value}.{meant}?", of, meant) if meant else _("there are {fields}", ", ".join(CONTEXT))
             )
             yield at("unknown-field", name, _("{value} has no {field}; {hint}", of, field, hint))
     elif field not in MESSAGE and (meant := _meant(field, MESSAGE)) and _is_message(subject, owner):

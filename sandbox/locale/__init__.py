@@ -189,7 +189,9 @@ def changed(text: str, change: Callable[[str], str]) -> str:
             return foreign(change(text))
         case LocalizedText():
             made = type(text)(change(text))
-            values = {name: os.fspath(one) if isinstance(one, os.PathLike) else one for name, one in text.values.items()}
+            values = {
+                name: os.fspath(one) if isinstance(one, os.PathLike) else one for name, one in text.values.items()
+            }
             values = {name: changed(one, change) if isinstance(one, str) else one for name, one in values.items()}
             made.templates, made.values = text.templates, values
             return made

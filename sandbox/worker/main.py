@@ -232,7 +232,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     )
     missing = [name for name, state in layers.items() if not state["holds"]]
     if missing and settings["required"]:
-        raise PermissionError(_("a layer of protection is missing here: {reason}", ", ".join(missing)))
+        raise PermissionError(_("a layer of protection is missing here: {layers}", ", ".join(missing)))
     worker.prepare()
     worker.had_room = room()
     channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)
