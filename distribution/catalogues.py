@@ -130,22 +130,28 @@ def update(package: str) -> None:
 
 
 def save(package: str, catalogue: Catalog) -> None:
-    with file_of(package).open("wb") as file:
-        write_po(file, catalogue, width=120, no_location=True, omit_header=False, sort_output=True)
+    content = BytesIO()
+    write_po(content, catalogue, width=120, no_location=True, omit_header=False, sort_output=True)
+    _replace(file_of(package), content.getvalue())
 
 
 def build() -> list[Path]:
-    """Make the .mo file of each catalogue. One that would stay the same is not touched; others may read it meanwhile."""
+    """Make the .mo file of each catalogue."""
     made = []
     for package in DOMAINS:
         made.append(file_of(package).with_suffix(".mo"))
         content = BytesIO()
         write_mo(content, read(package))
-        if not made[-1].exists() or made[-1].read_bytes() != content.getvalue():
-            aside = made[-1].with_name(f"{made[-1].name}.{os.getpid()}")
-            aside.write_bytes(content.getvalue())
-            os.replace(aside, made[-1])
+        _replace(made[-1], content.getvalue())
     return made
+
+
+def _replace(file: Path, content: bytes) -> None:
+    # Other processes may read it, and its time says to a shared process whether the program has changed.
+    if not file.exists() or file.read_bytes() != content:
+        aside = file.with_name(f"{file.name}.{os.getpid()}")
+        aside.write_bytes(content)
+        aside.replace(file)
 
 
 def main(arguments: list[str]) -> int:
