@@ -9,8 +9,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from string import Formatter
 from typing import IO, Any
@@ -46,8 +48,11 @@ def sentences(package: str) -> Catalog:
     found = Catalog()
     for file, _, message, _, _ in extract_from_dir(str(ROOT / package), [("**.py", extracted)], keywords=KEYWORDS):
         found.add(message, locations=[(f"{package}/{file}", 0)])
-    for text in (*foreign.V8, *foreign.LIBRARIES, *foreign.SYSTEM, *foreign.PYDANTIC) if package == "sandbox" else ():
-        found.add(text)
+    if package == "sandbox":
+        for text in (*foreign.V8, *foreign.LIBRARIES, *foreign.SYSTEM, *foreign.PYDANTIC):
+            found.add(text, context="foreign")
+        for text in foreign.ARGPARSE:
+            found.add(text)
     return found
 
 
@@ -87,15 +92,19 @@ def read(package: str) -> Catalog:
 def troubles(package: str) -> list[str]:
     """What is wrong with a catalogue, one line each."""
     catalogue, code = read(package), sentences(package)
-    known, said = {one.id: one for one in catalogue if one.id}, {one.id for one in code if one.id}
-    found = [f"is not in the catalogue: {text!r}" for text in said - known.keys()]
-    found += [f"is not in the code: {text!r}" for text in known.keys() - said]
+    known = {(one.id, one.context): one for one in catalogue if one.id}
+    said = {(one.id, one.context) for one in code if one.id}
+    others = {one.id: one for other in DOMAINS if other != package for one in read(other) if not one.context}
+    found = [f"is not in the catalogue: {text!r}" for text, _ in said - known.keys()]
+    found += [f"is not in the code: {text!r}" for text, _ in known.keys() - said]
     for one in known.values():
         chinese = one.string[0] if one.pluralizable else str(one.string)
         if one.fuzzy or not chinese:
             found.append(f"has no Chinese, or a fuzzy one: {one.id!r}")
         elif places(one.id[1] if one.pluralizable else str(one.id)) != places(chinese):
             found.append(f"has other places than its Chinese: {one.id!r}")
+        elif not one.context and one.id in others and others[one.id].string != one.string:
+            found.append(f"has other Chinese in the other catalogue: {one.id!r}")
     return sorted(found)
 
 
@@ -112,17 +121,18 @@ def update(package: str) -> None:
     catalogue = read(package)
     code = sentences(package)
     for one in list(catalogue):
-        if one.id and one.id not in {known.id for known in code}:
-            catalogue.delete(one.id)
+        if one.id and code.get(one.id, one.context) is None:
+            catalogue.delete(one.id, one.context)
     for one in code:
-        if one.id and one.id not in catalogue:
-            catalogue.add(one.id)
+        if one.id and catalogue.get(one.id, one.context) is None:
+            catalogue.add(one.id, context=one.context)
     save(package, catalogue)
 
 
 def save(package: str, catalogue: Catalog) -> None:
-    with file_of(package).open("wb") as file:
-        write_po(file, catalogue, width=120, no_location=True, omit_header=False, sort_output=True)
+    content = BytesIO()
+    write_po(content, catalogue, width=120, no_location=True, omit_header=False, sort_output=True)
+    _replace(file_of(package), content.getvalue())
 
 
 def build() -> list[Path]:
@@ -130,9 +140,18 @@ def build() -> list[Path]:
     made = []
     for package in DOMAINS:
         made.append(file_of(package).with_suffix(".mo"))
-        with made[-1].open("wb") as file:
-            write_mo(file, read(package))
+        content = BytesIO()
+        write_mo(content, read(package))
+        _replace(made[-1], content.getvalue())
     return made
+
+
+def _replace(file: Path, content: bytes) -> None:
+    # Other processes may read it, and its time says to a shared process whether the program has changed.
+    if not file.exists() or file.read_bytes() != content:
+        aside = file.with_name(f"{file.name}.{os.getpid()}")
+        aside.write_bytes(content)
+        aside.replace(file)
 
 
 def main(arguments: list[str]) -> int:
@@ -143,7 +162,8 @@ def main(arguments: list[str]) -> int:
         for trouble in troubles(package):
             print(f"{file_of(package).relative_to(ROOT)}: {trouble}", file=sys.stderr)  # noqa: T201
             wrong += 1
-    build()
+    if "--check" not in arguments:
+        build()
     return min(wrong, 1)
 
 

@@ -1,4 +1,5 @@
-"""What other programs say that people read here, with a place for each value: it is in the catalogue of the sandbox.
+"""What other programs say that people read here, with a place for each value: it is in the catalogue of the sandbox,
+under the context `foreign`. At a place called `reason` is another sentence of it; at the others, what a user wrote.
 
 The tests compare it with what these programs say.
 """
@@ -17,7 +18,7 @@ V8 = (
     "RangeError: Maximum call stack size exceeded",
     "ReferenceError: Cannot access {what} before initialization",
     "ReferenceError: {what} is not defined",
-    "SyntaxError: {what}",
+    "SyntaxError: {reason}",
     "The promise of this trigger never settles: nothing is left that could settle it",
     "TypeError: Assignment to constant variable.",
     "TypeError: Cannot read properties of {what} (reading {more})",
@@ -33,9 +34,8 @@ V8 = (
 )
 LIBRARIES = (
     "ambiguous option: {what} could match {more}",
-    "argument {what}: {more}",
+    "argument {what}: {reason}",
     "could not find expected ':'",
-    "error",
     "expected ',' or ']', but got {what}",
     "expected ',' or '}}', but got {what}",
     "expected <block end>, but found {what}",
@@ -50,7 +50,7 @@ LIBRARIES = (
     "Expecting property name enclosed in double quotes",
     "Expecting value",
     "Extra data",
-    "{what}: line {line} column {column} (char {char})",
+    "{reason}: line {line} column {column} (char {char})",
     "found character {what} that cannot start any token",
     "found undefined alias {what}",
     "found unexpected end of stream",
@@ -61,15 +61,18 @@ LIBRARIES = (
     "mapping values are not allowed here",
     "not allowed with argument {what}",
     "one of the arguments {what} is required",
-    "options",
-    "positional arguments",
     "sequence entries are not allowed here",
-    "show program's version number and exit",
-    "show this help message and exit",
     "the following arguments are required: {what}",
     "unrecognized arguments: {what}",
     "Unterminated string starting at",
 )
+ARGPARSE = (
+    "options",
+    "positional arguments",
+    "show program's version number and exit",
+    "show this help message and exit",
+)
+"""Words that `sandbox.language` puts into its help, without the context."""
 SYSTEM = (
     "File exists",
     "Is a directory",

@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from sandbox.errors import ProtocolError
+from sandbox.locale import unpacked
 
 VERSION = 4
 MAGIC = b"TSBX"
@@ -33,6 +34,8 @@ LATER = "later"
 """In place of a message: the trigger ran out of memory, but was not the first in its isolate."""
 MOST_TEXT = 400
 """Characters of a message or a console line: those of realm/board.js have at most 300, plus their prefix."""
+_MOST_LEVELS, _MOST_VALUES = 4, 16
+"""Messages within a message, and values of one."""
 MOST_CONSOLE_LINES = 200
 MOST_UNKNOWN = 20
 """Unknown names that are reported for one trigger; more of them are one mistake made many times."""
@@ -121,6 +124,22 @@ def text(value: object, most: int = MOST_TEXT) -> str:
     return _UNSEEN.sub("\ufffd", short)
 
 
+def message(value: object, levels: int = _MOST_LEVELS) -> str:
+    """A text, or a message as `sandbox.locale.packed` gives it."""
+    if not isinstance(value, list):
+        return text(value)
+    english, template, values = sequence(value, 3) if len(value) == 3 else (None, None, None)
+    if (
+        not isinstance(values, dict)
+        or len(values) > _MOST_VALUES
+        or not all(map(str.isidentifier, values))
+        or not levels
+    ):
+        raise ProtocolError("not a message")
+    given = {name: one if type(one) in (int, float) else message(one, levels - 1) for name, one in values.items()}
+    return unpacked(text(english), text(template), given)
+
+
 def whole(value: object, least: int, bound: int) -> int:
     """An integer, least <= value < bound; a bool is refused."""
     if type(value) is not int or not least <= value < bound:
@@ -149,5 +168,5 @@ def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
     return [[_finding(*sequence(one, 4)) for one in sequence(found, most)] for found in sources]
 
 
-def _finding(rule: object = None, message: object = None, line: object = None, column: object = None) -> Finding:
-    return text(rule), text(message), whole(line, 1, 2**31), whole(column, 1, 2**31)
+def _finding(rule: object = None, said: object = None, line: object = None, column: object = None) -> Finding:
+    return text(rule), message(said), whole(line, 1, 2**31), whole(column, 1, 2**31)

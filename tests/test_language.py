@@ -6,37 +6,50 @@ import ast
 import asyncio
 import errno
 import io
+import json
 import os
 import pickle
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from gettext import GNUTranslations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic_core._pydantic_core import list_all_errors
 
 from memory_server.cli.parser import PACKAGE, main
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import visible
+from memory_server.storage.backups.files import ENDING
+from memory_server.storage.json_store.codec import NotARecord
+from memory_server.storage.json_store.examination import _backups
+from memory_server.storage.json_store.history_files import change, commit_of
+from memory_server.storage.token_file import named
 from sandbox import Failed, TriggerSandbox, Verdict
 from sandbox import cli as trigger_sandbox
+from sandbox.errors import ProtocolError
 from sandbox.language import Parser, cells, language_of, padded
 from sandbox.locale import (
     LocalizedText,
     MessageError,
     _,
     _places,
+    clause,
     counted,
     foreign,
     joined,
     n_,
+    packed,
     speak,
     term,
     translated,
 )
+from sandbox.protocol import message
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "distribution"))
@@ -77,6 +90,7 @@ class TestCatalogues:
         for one in catalogues.read(package):
             if one.id:
                 said = built.ngettext(*one.id, 2) if one.pluralizable else built.gettext(one.id)
+                said = built.pgettext(one.context, one.id) if one.context else said
                 assert said == (one.string[0] if one.pluralizable else one.string), "run `make catalogues`"
 
     def test_a_catalogue_that_is_wrong_is_reported(
@@ -99,6 +113,38 @@ class TestCatalogues:
             "is not in the catalogue",
             "is not in the code",
         ]
+
+
+def test_an_id_with_other_chinese_in_the_other_catalogue_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {package: catalogues.read(package) for package in catalogues.DOMAINS}
+    for catalogue in both.values():
+        catalogue.add("did you mean '{meant}'?", "是 '{meant}' 吗？")
+    both["sandbox"].get("did you mean '{meant}'?").string = "想写 '{meant}' 吗？"
+    monkeypatch.setattr(catalogues, "read", both.get)
+    assert [one for one in catalogues.troubles("sandbox") if "other Chinese" in one]
+
+
+def test_what_stays_the_same_is_not_written_and_a_check_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {package: tmp_path / package / "zh/LC_MESSAGES/x.po" for package in catalogues.DOMAINS}
+    for package, file in files.items():
+        file.parent.mkdir(parents=True)
+        file.write_bytes(catalogues.file_of(package).read_bytes())
+    monkeypatch.setattr(catalogues, "file_of", files.get)
+    monkeypatch.setattr(catalogues, "ROOT", tmp_path)
+    monkeypatch.setattr(catalogues, "troubles", lambda _: [])
+    assert catalogues.main(["--check"]) == 0
+    assert not [*tmp_path.rglob("*.mo")]
+    built = catalogues.build()
+    for file in built:
+        os.utime(file, (1, 1))
+    assert catalogues.build() == built
+    assert {file.stat().st_mtime for file in built} == {1}
+    built[0].write_bytes(b"cut")
+    catalogues.build()
+    assert built[0].stat().st_size > 1000
+    assert {file.suffix for file in tmp_path.rglob("*.*o*")} == {".mo", ".po"}
 
 
 class TestMarks:
@@ -199,7 +245,7 @@ class TestForeign:
 
 
 TRIGGERS = {
-    "SyntaxError: {what}": "const a = ;",
+    "SyntaxError: {reason}": "const a = ;",
     "Unexpected token {what}": "const a = ;",
     "Unexpected end of input": "if (",
     "Unexpected identifier {what}": "foo bar",
@@ -299,7 +345,90 @@ class TestTranslated:
 
     def test_what_another_program_said(self) -> None:
         assert translated(foreign("SyntaxError: Unexpected token ';'")) == "语法错误 SyntaxError：这里不该有 ';'"
-        assert translated(foreign("nobody ever said this")) == "nobody ever said this"
+        assert translated(foreign("argument --count: expected one argument")) == "参数 --count：需要一个值"
+        assert translated(foreign("[Errno 2] ")) == "[Errno 2] "
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("nobody ever said this", "nobody said {code: 5}", "{0}", "salt and pepper; no one", "no {x}, at least 3"),
+            *("Error: salt and pepper, at least 3 memories", "always true: no", "did you mean 'a'?"),
+            "unrecognized arguments",
+        ],
+    )
+    def test_what_no_program_said_stays(self, text: str) -> None:
+        assert translated(foreign(text)) == text
+        assert translated(_("The file {path} cannot be read: {reason}.", "p", text)).count(text) == 1
+
+    def test_values_of_what_a_program_said_stay(self) -> None:
+        said = translated(foreign("unrecognized arguments: expected one argument"))
+        assert said == "不认识的参数：expected one argument"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *(": line  column  (char " * 1000 + "x", "SyntaxError: " * 2000 + "x", ": line  column  (char " * 45 + ")"),
+            *("SyntaxError: " * 70 + "x", "invalid choice: " * 60, " (reading " * 90 + ")"),
+        ],
+    )
+    def test_long_and_deep_ones_take_no_time(self, text: str) -> None:
+        began = time.perf_counter()
+        said = translated(foreign(text))
+        assert time.perf_counter() - began < 2
+        assert said.count("语法错误") <= 2
+        assert len(text) <= 1000 or said == text
+
+    def test_nothing_stays_nothing(self) -> None:
+        assert translated(_("")) == term("") == ""
+        assert "Project-Id" not in translated(_("{about}: {what}", "a", _("")))
+
+    def test_an_escaped_message_stays_one(self) -> None:
+        said = visible(
+            _("The backup {name} cannot be used: {problem}.", "a\x1b", InvalidInput("its checksum does not match"))
+        )
+        assert said == "The backup a\\x1b cannot be used: its checksum does not match."
+        assert translated(said) == "备份 a\\x1b 不能用：校验和不符。"
+        within = visible(
+            joined(", ", (counted(1, "memory"), clause(_("The file {path} is empty.", Path("a\tb"))), "c\n"))
+        )
+        assert within == "1 memory, The file a\\tb is empty, c\\n"
+        assert translated(within).startswith("1 条记忆、")
+        assert translated(visible(foreign("Permission denied"))) == "没有权限"
+
+    def test_what_is_made_of_a_message_stays_one(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            named(" ", "tenant")
+        assert str(refused.value).startswith("The tenant is empty; give a name")
+        assert translated(str(refused.value)).startswith("tenant 是空的")
+        place = tmp_path / ".memory-server" / "backups"
+        place.mkdir(parents=True)
+        (place / f"b\x1b{ENDING}").write_bytes(b"nothing")
+        said = [what for grade, what in _backups(tmp_path) if grade == "warning"]
+        assert "b\\x1b" in said[0]
+        assert said[0].endswith("; delete it.")
+        assert translated(said[0]).startswith("备份 b\\x1b 不能用：`b\\x1b` 不能作备份的名字")
+        assert translated(said[0]).endswith("；请删除它。")
+
+    def test_the_reason_of_a_broken_change_names_the_kind_of_error(self) -> None:
+        with pytest.raises(NotARecord, match="a change cannot be read: KeyError"):
+            change({"type": "nothing like this"})
+        with pytest.raises(NotARecord, match="a commit cannot be read: KeyError"):
+            commit_of({})
+
+    def test_a_message_of_a_worker_stays_one_and_cannot_do_harm(self) -> None:
+        sent = json.loads(json.dumps(packed(_("always true: {said}", _("a list is always true; ask for its length")))))
+        assert translated(message(sent)) == "总是成立：列表总是真；请问它的长度"
+        assert message(sent) == "always true: a list is always true; ask for its length"
+        known = "leaves out the first {number:g} messages; give {number:g} for the last ones"
+        for template, values in (("{a.__class__} {a:999999999}", {"a": "x"}), (known, {"number": "x"})):
+            assert translated(message(["English", template, values])) == "English"
+        assert translated(message(["English", "always true: {said}", {"said": "never"}])) == "总是成立：never"
+        deep: Any = "x"
+        for _level in range(9):
+            deep = ["English", "always true: {said}", {"said": deep}]
+        for wrong in (deep, ["a", "b"], [1, "b", {}], ["a", "b", {"(.*)*": 1}], ["a", "b", {"c": None}]):
+            with pytest.raises(ProtocolError):
+                message(wrong)
 
     def test_words_fill_their_column(self) -> None:
         assert padded("error", 8) == "错误    "
@@ -318,6 +447,24 @@ class TestTranslated:
         parser = Parser(prog="p")
         parser.add_argument("--x", help=_("mend broken files, and save every memory that they hold"))
         assert max(map(cells, parser.format_help().split("\n"))) < 80
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"\xde\x12\x04\x95", 400], ids=["gone", "empty", "magic", "cut"])
+def test_without_a_catalogue_everything_is_english_with_one_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | int | None
+) -> None:
+    file = tmp_path / "locale/zh/LC_MESSAGES/memory-server.mo"
+    file.parent.mkdir(parents=True)
+    whole = catalogues.file_of("memory_server").with_suffix(".mo").read_bytes()
+    if damage is not None:
+        file.write_bytes(whole[:damage] if isinstance(damage, int) else damage)
+    speak("zh", str(tmp_path))
+    both = joined(", ", (counted(1, "memory"), foreign("Permission denied")))
+    assert translated(both) == "1 memory, Permission denied"
+    assert term("error") == "error"
+    speak("en")
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert "install the program again" in warning
 
 
 def test_english_costs_nothing() -> None:
@@ -360,6 +507,14 @@ def test_the_workbench_is_chinese_too(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("command", "text", "said"),
     [
+        (
+            "check",
+            "match_keys(context.messages, ['always true: a', 'always true: a']) > 0",
+            "'always true: a' 在列表里",
+        ),
+        ("check", "match_keys_all(context.messages, ['a']) === 1", " 是布尔值，所以"),
+        ("check", "match_keys(context.messages, ['a']).length === 'a' || new Date().getMonth() === '1'", " 是数，所以"),
+        ("check", "throw new Error('salt and pepper, at least 3')", "Error: salt and pepper, at least 3"),
         ("check", "if (", "语法错误 SyntaxError：触发器还没写完就结束了"),
         ("check", "a = （1", "有无效的字符，或引号没有成对；（ 不是 JavaScript 的字符，请改写成 ("),
         ("check", "const a = 1; a = 2", "类型错误 TypeError：不能给常量赋值。"),
@@ -396,6 +551,16 @@ def test_memories_are_never_translated(tmp_path: Path, capsys: pytest.CaptureFix
         assert "Nothing is broken." in told, command
         assert "还什么都没存" not in told, command
     assert "，在 note 里" in said("search", "broken")
+
+
+def test_words_that_nobody_knows_are_shown_as_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*command: str) -> str:
+        main(["--language", "zh", "--data-dir", str(tmp_path / "d"), "-c", "note", *command])
+        return "".join(capsys.readouterr())
+
+    said("remember", "a cake")
+    for typed in ("salt and pepper; no one", "No such file or directory", "should be 5"):
+        assert f"`{typed}`" in said("undo", "--memory", typed)
 
 
 def test_explain_is_chinese_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

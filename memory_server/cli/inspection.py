@@ -379,7 +379,7 @@ def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any
         out.print(_("  [dim]by chance {name}[/]", escape(memory["name"])))
     for failed in long["failed"]:
         what = _(
-            "{triggers}: {number}, {number2}",
+            "{name}: {kind}, {reason}",
             escape(failed["name"]),
             failed["kind"],
             escape(foreign(failed["message"])),

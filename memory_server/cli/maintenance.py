@@ -103,7 +103,7 @@ async def _bring_back(app: App, flags: Namespace) -> None:
             out.print(Text.from_markup(f"[bold]{escape(name)}[/] {text}" if len(names) > 1 else text))
     if missing := [one for one in wanted if one not in known]:
         raise MemoryNotFound(
-            "No archive has `{reason}`; `memory-server search --archived` lists what can come back.", missing[0]
+            "No archive has `{memory}`; `memory-server search --archived` lists what can come back.", missing[0]
         )
 
 

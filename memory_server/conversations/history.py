@@ -116,7 +116,7 @@ class ArchiveManager:
         ]
         if missing := set(ids) - {name_of(entry) for entry in chosen}:
             raise InvalidInput(
-                "The archive of {conversation} has no `{reason}` that was removed in that time; a dry run "
+                "The archive of {conversation} has no `{memory}` that was removed in that time; a dry run "
                 "with a pattern such as `/./` lists what it holds.",
                 self.conversation_id,
                 min(missing),

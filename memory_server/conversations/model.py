@@ -117,21 +117,22 @@ class ConversationState:
         return self.short_term if isinstance(memory, ShortTermMemory) else self.long_term
 
 
-def conversation_id_of(text: str) -> str:
-    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. Raises
-    InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates."""
+def conversation_id_of(text: str, what: str = "conversation_id") -> str:
+    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. `what`: its name
+    in errors. Raises InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates."""
     normal = unicodedata.normalize("NFC", text)
     if not normal.strip():
-        raise InvalidInput("The conversation_id is empty; give a name such as `小明` or leave it out.")
+        raise InvalidInput("The {what} is empty; give a name such as `小明` or leave it out.", what)
     if len(normal) > MAX_ID_CHARS:
         raise InvalidInput(
-            "The conversation_id has {normal} characters; use at most {id}, such as a name or a UUID.",
+            "The {what} has {number} characters; use at most {most}, such as a name or a UUID.",
+            what,
             len(normal),
             MAX_ID_CHARS,
         )
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in normal):
         raise InvalidInput(
-            "The conversation_id holds a line break, control character or broken surrogate; use visible characters."
+            "The {what} holds a line break, control character or broken surrogate; use visible characters.", what
         )
     return normal
 
@@ -150,7 +151,7 @@ def excess(memory: Memory) -> str | None:
             (_("text is"), max(len(memory.text), spoken), MAX_TEXT_CHARS),
             (_("longest message is"), max((len(one.content) for one in said), default=0), MAX_CONTENT_CHARS),
             (_("keywords are"), sum(map(len, memory.words)), MAX_TEXT_CHARS),
-            ("id is", max(len(memory.id), len(memory.conversation_id)), MAX_ID_CHARS),
+            (_("id is"), max(len(memory.id), len(memory.conversation_id)), MAX_ID_CHARS),
         ]
     else:
         sizes = [

@@ -152,7 +152,7 @@ def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
             key for key in ("trigger", "prompt") if not (isinstance(record.get(key), str) and record[key].strip())
         ]
         if missing or name in good:
-            why = _("it has no {reason}", missing[0]) if missing else _("another memory before it has the same name")
+            why = _("it has no {missing}", missing[0]) if missing else _("another memory before it has the same name")
             found.skipped.append((name if missing else f"{name} ({place})", why))
             continue
         doubts = list(_doubts(record["trigger"], record["prompt"]))

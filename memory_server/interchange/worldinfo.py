@@ -96,7 +96,7 @@ def read_book(data: bytes) -> Book:
             broken.append((uid, str(error)))
     if broken and not found:
         raise NotThisFormat(
-            "cannot be used: entry {reason}: {reason2}; export the lorebook again.", broken[0][0], broken[0][1]
+            "cannot be used: entry {entry}: {reason}; export the lorebook again.", broken[0][0], broken[0][1]
         )
     return Book(tuple(found), _whole(book.get("scan_depth")), tuple(broken))
 

@@ -187,7 +187,7 @@ def refusal_of(path: Path | str) -> FileRefused | None:
 
 
 def _of_kind(path: Path | str, kind: int) -> FileRefused:
-    return FileRefused(path, _("is {kinds} and not a file", _KINDS.get(kind, "something else")))
+    return FileRefused(path, _("is {kinds} and not a file", _KINDS.get(kind, _("something else"))))
 
 
 def remove_file(path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from unicodedata import category
 
-from sandbox.locale import LocalizedText, _
+from sandbox.locale import LocalizedText, _, changed
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -26,7 +26,12 @@ def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
 
 
 def visible(text: str) -> str:
-    """A text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8."""
+    """A text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8. A
+    message stays one."""
+    return changed(text, _escaped)
+
+
+def _escaped(text: str) -> str:
     return "".join(
         char.encode("unicode_escape").decode() if category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text
     )

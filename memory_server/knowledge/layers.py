@@ -328,7 +328,7 @@ def _usable_key(key: str) -> str:
     if not key:
         raise InvalidInput("The key is empty; give a name such as `api-auth-decision`.")
     if len(key) > MAX_KEY_CHARS:
-        raise InvalidInput("The key has {key} characters; shorten it to at most {key2}.", len(key), MAX_KEY_CHARS)
+        raise InvalidInput("The key has {number} characters; shorten it to at most {most}.", len(key), MAX_KEY_CHARS)
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in key):
         raise InvalidInput("The key has a line break or another control character; write it on one line.")
     return key

@@ -223,7 +223,7 @@ async def _post(sent: HttpRequest, most_bytes: int) -> bytes:
         ):
             if answer.status_code != 200:
                 rest = _seconds(answer.headers.get("retry-after", "")) if answer.status_code in (429, 503) else 0.0
-                raise ProviderError(_("status {returncode}", answer.status_code), answer.status_code, rest)
+                raise ProviderError(_("status {status}", answer.status_code), answer.status_code, rest)
             content = bytearray()
             async for part in answer.aiter_bytes():
                 content += part

@@ -194,10 +194,7 @@ class TokenFile:
 
 def named(text: str, what: str) -> str:
     """`text` as the name of a `what`, under the rules for conversations. Raises InvalidInput: it is not usable."""
-    try:
-        return conversation_id_of(text)
-    except InvalidInput as error:
-        raise InvalidInput(str(error).replace("conversation_id", what)) from error
+    return conversation_id_of(text, what)
 
 
 def _token(given: Any) -> StoredToken:

@@ -79,7 +79,7 @@ class RestoreResult(Result):
     entries: int | None = Field(None, description="Notes and other entries of knowledge that came, or would")
 
     def __str__(self) -> str:
-        lines = [_("Nothing was changed; a restore would:") if self.dryRun else "Restored:"]
+        lines = [_("Nothing was changed; a restore would:") if self.dryRun else _("Restored:")]
         for row in self.conversations:
             lines.append(
                 _(

@@ -157,11 +157,11 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
 
     async def delete(call: Call, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
         gone = await layer(call).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
-        return DeletedResult(key=gone.key or "", message=f"Deleted `{gone.key}` of {place}.")
+        return DeletedResult(key=gone.key or "", message=_("Deleted `{key}` of {place}.", gone.key, place))
 
     async def restore(call: Call, key: Key, caller_agent_id: Caller = None) -> EntryResult:
         back = await layer(call).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
-        return EntryResult(entry=_shown(back), message=f"`{back.key}` of {place} is back.")
+        return EntryResult(entry=_shown(back), message=_("`{key}` of {place} is back.", back.key, place))
 
     def summed(*, archive: bool) -> Function:
         async def summary(call: Call, caller_agent_id: Caller = None) -> SummaryResult:

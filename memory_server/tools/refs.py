@@ -157,7 +157,9 @@ class CountsResult(RefDone):
     data: dict[str, int]
 
     def __str__(self) -> str:
-        return f"{self.data['shortTerm']:,} short-term and {self.data['longTerm']:,} long-term references."
+        return _(
+            "{short:,} short-term and {long:,} long-term references.", self.data["shortTerm"], self.data["longTerm"]
+        )
 
 
 @tool(title="Count stored texts", description="How many texts are stored, by namespace.", read_only=True)
@@ -249,7 +251,7 @@ class ContentData(Result):
     next: int | None = Field(None, description="Give this as `offset` for what follows")
 
     def __str__(self) -> str:
-        return self.content + ("" if self.next is None else f"\nGo on with offset={self.next}.")
+        return self.content + ("" if self.next is None else _("\nGo on with offset={next}.", self.next))
 
 
 @tool(

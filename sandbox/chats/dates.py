@@ -47,7 +47,7 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
 
 def _number(number: int) -> int:
     if number in _LOOKS_LIKE_SECONDS:
-        raise DateError("{number} is in the 1970s; give milliseconds: {number2}", number, number * 1000)
+        raise DateError("{number} is in the 1970s; give milliseconds: {milliseconds}", number, number * 1000)
     if abs(number) > _MOST_MS:
         raise DateError("{number} is beyond the year 9999; give milliseconds since 1970", number)
     return number

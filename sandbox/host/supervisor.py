@@ -25,7 +25,7 @@ from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import SandboxLimits
 from sandbox.locale import _, foreign
-from sandbox.protocol import Finding, Frame, Kind, findings
+from sandbox.protocol import Finding, Frame, Kind, findings, message
 from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
@@ -122,7 +122,7 @@ class TriggerSandbox:
     async def layers(self) -> tuple[ProtectionLayer, ...]:
         """Each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
         states = (await self.describe())["layers"]
-        return tuple(ProtectionLayer(name, state["holds"], state["detail"]) for name, state in states.items())
+        return tuple(ProtectionLayer(name, state["holds"], message(state["detail"])) for name, state in states.items())
 
     def record_of(self, source: str) -> TriggerRecord:
         """How often this source timed out, ran out of memory or killed its worker, and when last."""
@@ -237,8 +237,8 @@ class TriggerSandbox:
         await self._perform(search)
         (verdict,), said = search.verdicts(), "".join(search.console)
         match verdict:
-            case Failed(kind="thrown", message=message):
-                raise PatternError(message.removeprefix("Threw "))
+            case Failed(kind="thrown", message=thrown):
+                raise PatternError(thrown.removeprefix("Threw "))
             case Failed(kind="timeout" | "not_evaluated"):
                 raise PatternError("the expression took longer than {seconds:g} s; try a simpler one", seconds)
             case Failed(kind="out_of_memory"):
@@ -319,13 +319,13 @@ def _report(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) 
     text = source if isinstance(source, str) else ""
     errors: list[Problem] = []
     warnings: list[Problem] = []
-    for rule, message, line, column in findings:
-        problem = Problem(rule, message, line, column, caret(text, line, column))
+    for rule, said, line, column in findings:
+        problem = Problem(rule, said, line, column, caret(text, line, column))
         (errors if rule == "reference" else warnings).append(problem)
     if isinstance(verdict, Failed):
         place = verdict.line, verdict.column
-        message = foreign(verdict.message) + (_meant(text, *place) if verdict.kind == "syntax" else "")
-        problem = Problem(verdict.kind, message, *place, caret(text, *place))
+        what = foreign(verdict.message) + (_meant(text, *place) if verdict.kind == "syntax" else "")
+        problem = Problem(verdict.kind, what, *place, caret(text, *place))
         match verdict.kind:
             case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
                 errors.append(problem)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
 from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of, operator_of, sides
-from sandbox.locale import N_, _
+from sandbox.locale import _
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -153,16 +153,16 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         quantity = _quantity(subject, one)
         if quantity is None:
             continue
-        kind = N_("boolean") if quantity.what == "all" else N_("number")
+        kind = "boolean" if quantity.what == "all" else "number"
         literal = {"true": "boolean", "false": "boolean"}.get(other.type, other.type)
         if operator in ("===", "!==") and literal in ("number", "string", "boolean", "null") and literal != kind:
-            never = N_("never") if operator == "===" else N_("always")
             said = _(
-                "{code} is a {word}, so it is never `===` to another type",
+                "{code} is {type}, so it is never `===` to another type",
                 " ".join(subject.source.of(one).split())[:60],
-                kind,
+                _("a boolean") if kind == "boolean" else _("a number"),
             )
-            yield at(f"{never}-true", node, _("{word} true: {said}", never, said))
+            always = operator == "!=="
+            yield at("always-true" if always else "never-true", node, _true(always=always, said=said))
             return
     comparison = _comparison(subject, node)
     verdict = comparison.verdict() if comparison is not None else None
@@ -170,7 +170,11 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         quantity = comparison.quantity
         is_date = quantity.what not in ("length", "all", "keys")
         rule = "always-true" if verdict else "date-never-comes" if is_date else "never-true"
-        yield at(rule, node, _("{word} true: {said}", "always" if verdict else "never", _nature(quantity)))
+        yield at(rule, node, _true(always=verdict, said=_nature(quantity)))
+
+
+def _true(*, always: bool, said: str) -> str:
+    return _("always true: {said}", said) if always else _("never true: {said}", said)
 
 
 def _nature(quantity: _Quantity) -> str:
@@ -301,6 +305,6 @@ def _calendar(
                 yield at(
                     "date-never-comes",
                     node,
-                    _("{word} has {days} days at most", MONTH_NAMES[number], DAYS[number]),
+                    _("{month} has {days} days at most", _(MONTH_NAMES[number]), DAYS[number]),
                 )
                 return

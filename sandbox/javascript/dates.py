@@ -54,7 +54,7 @@ def wrong_date(text: str) -> str | None:
         if not 1 <= month <= 12 or not 1 <= day <= 31 or int(found["hour"] or 0) > 24:
             return _("'{text}' is not a date: every comparison with it is false", text)
         if (over := day - monthrange(int(found["year"]), month)[1]) > 0:
-            return _("'{text}' does not exist: it counts as {month_names} {over}", text, MONTH_NAMES[month], over)
+            return _("'{text}' does not exist: it counts as {month_names} {over}", text, _(MONTH_NAMES[month]), over)
     elif found := _NO_YEAR.fullmatch(text):
         return _(
             "'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()", text
@@ -91,7 +91,7 @@ def _parts(subject: Subject, node: Node) -> Iterator[LintFinding]:
         yield at(
             "date-never-comes",
             given[2],
-            _("{word} has {days} days at most", MONTH_NAMES[int(month)], DAYS[int(month)]),
+            _("{month} has {days} days at most", _(MONTH_NAMES[int(month)]), DAYS[int(month)]),
         )
 
 

@@ -96,8 +96,8 @@ def _role(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Lin
         return
     meant = OTHER_ROLES.get(role.casefold()) or (role.casefold() if role.casefold() in ROLES else None)
     hint = _("did you mean '{meant}'?", meant) if meant else _("the roles are {roles}", ", ".join(ROLES))
-    never = "always" if "!" in operator_of(node) else "never"
-    yield at("unknown-role", node, _("{word} true: no message has the role '{role}'; {hint}", never, role, hint))
+    never = _("always") if "!" in operator_of(node) else _("never")
+    yield at("unknown-role", node, _("{never} true: no message has the role '{role}'; {hint}", never, role, hint))
 
 
 def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Iterator[LintFinding]:
@@ -109,7 +109,7 @@ def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Itera
         if field not in CONTEXT:
             meant = _meant(field, CONTEXT)
             hint = (
-                _("did you mean {value}.{meant}?", of, meant) if meant else _("there are {context}", ", ".join(CONTEXT))
+                _("did you mean {value}.{meant}?", of, meant) if meant else _("there are {fields}", ", ".join(CONTEXT))
             )
             yield at("unknown-field", name, _("{value} has no {field}; {hint}", of, field, hint))
     elif field not in MESSAGE and (meant := _meant(field, MESSAGE)) and _is_message(subject, owner):

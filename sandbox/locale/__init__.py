@@ -5,13 +5,16 @@ places, in order. It is a `str`, the finished English: models, logs and JSON get
 `translated` says it in their language, with the catalogues of gettext in `locale/` (`.po`, built to `.mo`). A text that
 is not a message never changes, so those of users stay as they are. An f-string or `"".join` around a message gives such
 a text: use a template, `joined` or `+`. At a place called `reason`, a text that is not a message is what another
-program said; the catalogues know the common ones. In English nothing is read, nor gettext imported.
+program said; the catalogues know the common ones, under the context `foreign`. In English nothing is read, nor gettext
+imported.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -23,6 +26,10 @@ _spoken: tuple[str, ...] = ("en",)
 _WIDE = "\u1100-\u115f\u2e80-\u3000\u3003-\ua4cf\uac00-\ud7a3\uf900-\ufaff"
 _BETWEEN = {", ": "、", " and ": "和", "; ": "；", ". ": "。"}
 """What stands between sentences or words of ours, in Chinese."""
+_LONGEST_CHARS, _DEEPEST = 1_000, 2
+"""What another program said is looked up to this length, and in a sentence of it a sentence at the place `reason`."""
+_FOREIGN = "foreign\x04"
+"""How gettext marks entries with this context."""
 
 
 class LocalizedText(str):
@@ -34,6 +41,8 @@ class LocalizedText(str):
 
     def said(self, catalogue: GNUTranslations) -> str:
         """It in the language of the catalogue; the values too, where they are messages."""
+        if not self.templates[0]:
+            return ""  # gettext has the header of the catalogue there
         if len(self.templates) == 1:
             template = catalogue.gettext(self.templates[0])
         else:
@@ -77,14 +86,20 @@ class _Foreign(LocalizedText):
     __slots__ = ()
 
     def said(self, catalogue: GNUTranslations) -> str:
-        best: tuple[int, str, dict[str, str]] = (0, self, {})
-        for length, literals, pattern, template in _patterns(catalogue):
-            may_be = length > best[0] and self.startswith(literals[0]) and self.endswith(literals[-1])
-            if may_be and (found := re.fullmatch(pattern, self, re.DOTALL)):
-                best = length, catalogue.gettext(template), found.groupdict()
-        # A value may be a sentence of the same speaker; a single word may be a user's, but not at the place `word`.
-        values = {name: _(value) if name == "word" else foreign(value) for name, value in best[2].items()}
-        return _filled(re.sub(r"(?<!\{)\{(\w+)[^{}]*\}", r"{\1}", best[1]), values, catalogue)
+        return _said_of_foreign(self, catalogue, _DEEPEST) if len(self) <= _LONGEST_CHARS else self
+
+
+class _FromAfar(LocalizedText):
+    __slots__ = ()
+
+    def said(self, catalogue: GNUTranslations) -> str:
+        # Its template may be any text: only one that the catalogue has is filled, with values that may not fit it.
+        if catalogue.gettext(self.templates[0]) == self.templates[0]:
+            return self
+        try:
+            return super().said(catalogue)
+        except (ArithmeticError, LookupError, ValueError):
+            return self
 
 
 class MessageError(Exception):
@@ -145,6 +160,44 @@ def foreign(text: str) -> str:
     return made
 
 
+def packed(text: str) -> Any:
+    """A text as JSON, for another process: of a message its English, its template and its values."""
+    if type(text) is not LocalizedText or len(text.templates) > 1:
+        return str.__str__(text)
+    values = {
+        name: packed(value) if isinstance(value, str) else value if type(value) is int else _number_or_text(value)
+        for name, value in text.values.items()
+    }
+    return [str.__str__(text), text.templates[0], values]
+
+
+def unpacked(english: str, template: str, values: Mapping[str, Any]) -> str:
+    """A message from another process, which need not be honest. `values`: numbers and texts by the names of places."""
+    made = _FromAfar(english)
+    made.templates, made.values = (template,), values
+    return made
+
+
+def changed(text: str, change: Callable[[str], str]) -> str:
+    """`change(text)`; of a message also its values, so that it stays a message."""
+    match text:
+        case _Joined():
+            return joined(change(text.templates[0]), [changed(part, change) for part in text.parts])
+        case _Clause():
+            return clause(changed(text.sentence, change))
+        case _Foreign():
+            return foreign(change(text))
+        case LocalizedText():
+            made = type(text)(change(text))
+            values = {
+                name: os.fspath(one) if isinstance(one, os.PathLike) else one for name, one in text.values.items()
+            }
+            values = {name: changed(one, change) if isinstance(one, str) else one for name, one in values.items()}
+            made.templates, made.values = text.templates, values
+            return made
+    return change(text)
+
+
 def speak(language: str, *packages: str) -> None:
     """From now on, translate into `language` with the catalogues of the packages in these folders and of this one."""
     global _spoken
@@ -157,7 +210,9 @@ def spoken() -> str:
 
 def translated(text: str) -> str:
     """A message in the language of the reader; any other text as it is."""
-    return text.said(_catalogue(_spoken)) if isinstance(text, LocalizedText) and _spoken[0] != "en" else text
+    if not isinstance(text, LocalizedText) or _spoken[0] == "en" or (catalogue := _catalogue(_spoken)) is None:
+        return text
+    return text.said(catalogue)
 
 
 def term(word: str) -> str:
@@ -196,36 +251,61 @@ def _filled(template: str, values: Mapping[str, Any], catalogue: GNUTranslations
     return template.format(**said) if values else template
 
 
+def _number_or_text(value: object) -> float | str:
+    return value if isinstance(value, float) and abs(value) < float("inf") else str(value)
+
+
 @cache
-def _catalogue(spoken: tuple[str, ...]) -> GNUTranslations:
+def _catalogue(spoken: tuple[str, ...]) -> GNUTranslations | None:
+    """None, with a warning on standard error, where one is missing or damaged: then everything is English."""
     from gettext import GNUTranslations  # only here: it takes time, and so does pathlib
     from pathlib import Path
 
     language, *packages = spoken
     made = []
     for package in (*map(Path, packages), Path(__file__).parents[1]):
-        for file in (package / "locale" / language / "LC_MESSAGES").glob("*.mo"):
+        folder = package / "locale" / language / "LC_MESSAGES"
+        try:
+            (file,) = folder.glob("*.mo")
             with file.open("rb") as content:
                 made.append(GNUTranslations(content))
-            if len(made) > 1:
-                made[0].add_fallback(made[-1])
+        except Exception:  # of a damaged one, gettext raises errors of many kinds
+            sys.stderr.write(
+                f"There is no usable catalogue (.mo) in {folder}, so texts are in English; install the program again, "
+                "or run `make catalogues`.\n"
+            )
+            return None
+        if len(made) > 1:
+            made[0].add_fallback(made[-1])
     return made[0]
+
+
+def _said_of_foreign(text: str, catalogue: GNUTranslations, levels: int) -> str:
+    best: tuple[int, str, dict[str, str]] = (0, "", {})
+    for length, literals, pattern, template in _patterns(catalogue) if levels else ():
+        may_be = length > best[0] and text.startswith(literals[0]) and text.endswith(literals[-1])
+        if may_be and (found := re.fullmatch(pattern, text, re.DOTALL)):
+            best = length, template, found.groupdict()
+    if not best[0]:
+        return text
+    values = {
+        name: _said_of_foreign(value, catalogue, levels - 1) if name == "reason" else value
+        for name, value in best[2].items()
+    }
+    return re.sub(r"(?<!\{)\{(\w+)[^{}]*\}", r"{\1}", best[1]).format(**values)
 
 
 @cache
 def _patterns(catalogue: GNUTranslations) -> list[tuple[int, list[str], str, str]]:
-    """Of each template of this package: the length of its literal texts, these, a pattern for all of it, and itself."""
+    """What other programs say: the length of the literal texts of each, these, a pattern for all of it, the Chinese."""
     while (further := vars(catalogue)["_fallback"]) is not None:
         catalogue = further
     found = []
-    for template in vars(catalogue)["_catalog"]:
-        if isinstance(template, str) and " " in template:
-            pieces = re.split(r"(?<!\{)\{(\w+)[^{}]*\}", template)
-            literals = [one.replace("{{", "{").replace("}}", "}") for one in pieces[::2]] if pieces[1:] else pieces
-            named = [
-                f"(?P={name})" if name in pieces[1 : 2 * number + 1 : 2] else f"(?P<{name}>.*?)"
-                for number, name in enumerate(pieces[1::2])
-            ]
-            pattern = "".join(re.escape(one) + place for one, place in zip(literals, [*named, ""], strict=True))
-            found.append((sum(map(len, literals)), literals, pattern, template))
+    for key, said in vars(catalogue)["_catalog"].items():
+        if isinstance(key, str) and key.startswith(_FOREIGN):
+            pieces = re.split(r"(?<!\{)\{(\w+)[^{}]*\}", key.removeprefix(_FOREIGN))
+            literals = [one.replace("{{", "{").replace("}}", "}") for one in pieces[::2]]
+            places = [f"(?P<{name}>.*?)" for name in pieces[1::2]]
+            pattern = "".join(re.escape(one) + place for one, place in zip(literals, [*places, ""], strict=True))
+            found.append((sum(map(len, literals)), literals, pattern, said))
     return found

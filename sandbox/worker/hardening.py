@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.errors import LayerMissing
-from sandbox.locale import _
+from sandbox.locale import _, packed
 
 # At import, while files can still be opened: landlock comes before this layer.
 pyseccomp: Any = None
@@ -89,18 +89,18 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
             refused = _is_refused(attempt)
             states[_("no {name}", name)] = {
                 "holds": refused,
-                "detail": _("tried and refused") if refused else _("tried: it works"),
+                "detail": packed(_("tried and refused") if refused else _("tried: it works")),
             }
     return states
 
 
 def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> dict[str, Any]:
     if name in without:
-        return {"holds": False, "detail": _("left out on request")}
+        return {"holds": False, "detail": packed(_("left out on request"))}
     try:
-        return {"holds": True, "detail": apply()}
+        return {"holds": True, "detail": packed(apply())}
     except LayerMissing as missing:
-        return {"holds": False, "detail": str(missing)}
+        return {"holds": False, "detail": packed(str(missing))}
 
 
 def _write() -> None:

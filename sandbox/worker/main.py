@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from sandbox.javascript.linting import lint
 from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
-from sandbox.locale import _
+from sandbox.locale import _, packed
 from sandbox.protocol import MOST_FINDINGS, READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, EngineOutcome, Isolate, Row, initialise
@@ -197,7 +197,7 @@ class Worker:
             found = unknown_names(source, self._globals)
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
                 found += lint(source, now)[:MOST_FINDINGS]
-            findings.append([[one.rule, one.message, *source.place(one.start)] for one in found])
+            findings.append([[one.rule, packed(one.message), *source.place(one.start)] for one in found])
         self.channel.send(Kind.DONE, findings=findings)
 
 
@@ -232,7 +232,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     )
     missing = [name for name, state in layers.items() if not state["holds"]]
     if missing and settings["required"]:
-        raise PermissionError(_("a layer of protection is missing here: {reason}", ", ".join(missing)))
+        raise PermissionError(_("a layer of protection is missing here: {layers}", ", ".join(missing)))
     worker.prepare()
     worker.had_room = room()
     channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)

@@ -93,6 +93,17 @@ def test_the_bundle_is_valid(built: Path, tmp_path: Path) -> None:
         assert (tmp_path / "unpacked" / named).is_file()
 
 
+def test_the_wheel_has_the_catalogue_of_each_package(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        held = {name: packed.getinfo(name).file_size for name in packed.namelist() if name.endswith(".mo")}
+    assert set(held) == {
+        "memory_server/locale/zh/LC_MESSAGES/memory-server.mo",
+        "sandbox/locale/zh/LC_MESSAGES/trigger-sandbox.mo",
+    }
+    assert min(held.values()) > 1000
+
+
 @pytest.mark.full
 def test_the_wheel_runs_with_uvx_as_it_is(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")

@@ -215,7 +215,7 @@ def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None]
                 raise ClientFailed("`{name}` could not be run: {reason}.", name, error) from error
             if done.returncode:
                 why = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
-                raise ClientFailed("`{name}` failed: {why}.", name, why or _("status {returncode}", done.returncode))
+                raise ClientFailed("`{name}` failed: {why}.", name, why or _("status {status}", done.returncode))
 
     return InstallPlan(said, joined("\n", (_("would run: {command}", shlex.join(command)) for command in wanted)), act)
 

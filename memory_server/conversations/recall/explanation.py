@@ -121,7 +121,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     by_meaning = nearness is not None and (parameters.weak_too or nearness.stands_out)
     if missing > 0.0 and not by_meaning:
         why = "" if recalled.receipt.matched else _("it shares no word with these messages, and ")
-        points = _("{reason:.1f} of the {needed:.1f} points needed", missing, decision.needed)
+        points = _("{missing:.1f} of the {needed:.1f} points needed", missing, decision.needed)
         return Verdict("below_threshold", _("Not relevant enough: {why}it lacks {points}.", why, points))
     if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
         only = _("It shares too few words with the last message that say something.")

@@ -183,7 +183,7 @@ class Notes:
                 raise MemoryNotFound("The note {title} was deleted; `remember` stores it as a new one.", note.title)
             if find and (count := note.body.count(find)) != 1:
                 raise InvalidInput(
-                    "`find` is {number} times in the note {title}, and it must be there once; {number2}.",
+                    "`find` is {number} times in the note {title}, and it must be there once; {advice}.",
                     count,
                     note.title,
                     _("give more of the text around it") if count else _("read the note by recall"),

@@ -187,7 +187,7 @@ class BackupFolder:
     def _missing(self, name: str) -> BackupNotFound:
         names = [backup.name for backup in self.listed()[:5]]
         known = (
-            _("there are {context}", ", ".join(names))
+            _("there are {names}", ", ".join(names))
             if names
             else _("there are none yet; make one with backup_memories")
         )

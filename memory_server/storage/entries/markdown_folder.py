@@ -126,7 +126,7 @@ class MarkdownFolder:
     async def examine(self) -> list[Finding]:
         def said(_held: ScopeView) -> list[str]:
             return [
-                visible(f"{self.place / name}: {file.trouble}.")
+                visible(_("{path}: {what}.", self.place / name, file.trouble))
                 if file.trouble
                 else _(
                     "{place} has the key of a newer file, which counts; rename or delete one of them.",

@@ -31,7 +31,7 @@ from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import journal
-from sandbox.locale import _, counted, joined
+from sandbox.locale import _, clause, counted, joined
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -263,14 +263,14 @@ def _lock(path: Path) -> Iterator[Said]:
     except OSError as error:
         removed = _("it cannot be locked: {reason}; nobody can write here until it is removed", error.strerror)
         said = folders.advice_on(error) if error.errno == errno.ENOLCK else removed
-        yield "error", f"{path}: {said}."
+        yield "error", _("{path}: {what}.", path, said)
         return
     for held in filter(None, (second, lock)):
         held.release()
     if lock is None:
         yield "note", _("It is being written just now by another process.")
     elif second is not None:
-        yield "error", f"{path}: {folders.advice_on(locks_fail(path))}."
+        yield "error", _("{path}: {what}.", path, folders.advice_on(locks_fail(path)))
 
 
 def _open_to_others(folder: Path) -> Iterator[Said]:
@@ -345,9 +345,10 @@ def _backups(data_dir: Path) -> Iterator[Said]:
             with backups.open(backup.name):  # checks the whole file, as a restore does
                 pass
         except (BackupNotFound, StorageError) as error:
-            problems.append(str(error))
+            reason = getattr(error.args[0], "values", {}).get("reason", error.args[0])
+            problems.append(_("The backup {name} cannot be used: {problem}.", backup.name, reason))
     for problem in problems:
-        yield "warning", _("{split}; delete it.", problem.split(" Nothing was changed")[0].rstrip("."))
+        yield "warning", _("{problem}; delete it.", clause(problem))
     if found and not problems:
         yield "ok", _("{found}, the newest of {iso}", len(found), times.iso(found[0].created_ms))
     if not found and data_dir.exists():
@@ -408,5 +409,5 @@ def plan(folder: Path) -> RepairPlan | None:
     opened = ConversationFiles(folder, name, at_once=True).open()
     if opened.position.newer:
         raise StorageUnwritable(_("It is of a newer memory-server; update this one."), folder)
-    steps = tuple(f"{what}." for _, what in damage(opened, folder))
+    steps = tuple(_("{what}.", what) for _place, what in damage(opened, folder))
     return RepairPlan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None

@@ -168,7 +168,7 @@ def change(record: codec.Json) -> Change:
         found: Change = made(*(read(known[key]) for key, (_, read) in keys.items()))
         return found
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise codec.NotARecord("a change cannot be read: {reason!r}", error) from error
+        raise codec.NotARecord("a change cannot be read: {reason}", repr(error)) from error
 
 
 def commit_json(commit: Commit) -> codec.Json:
@@ -189,7 +189,7 @@ def commit_of(line: Mapping[str, Any]) -> Commit:
         made = tuple(map(change, line["changes"]))
         return Commit(int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), made)
     except (KeyError, TypeError) as error:
-        raise codec.NotARecord("a commit cannot be read: {reason!r}", error) from error
+        raise codec.NotARecord("a commit cannot be read: {reason}", repr(error)) from error
 
 
 # --- what damage and repairs leave in a folder --------------------------------------------------------------

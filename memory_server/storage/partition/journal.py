@@ -153,7 +153,7 @@ def read(path: Path) -> tuple[Header | None, Tail, Place | None]:
     if header is None:
         # Its first line is broken, or a commit, because the first line is gone.
         tail = parse_tail(data, 0)
-        return None, replace(tail, bad=tail.bad or (BadLine(0, b"", "the first line is missing"),)), None
+        return None, replace(tail, bad=tail.bad or (BadLine(0, b"", _("the first line is missing")),)), None
     tail = parse_tail(data[start:], start)
     return header, tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
 
