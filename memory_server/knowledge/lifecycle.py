@@ -93,7 +93,7 @@ class KnowledgeLifecycle:
                 raise InvalidInput("{change} is too long ago: what was there before it is not kept any more.", change)
             undo = Operation("undo", by, detail={"change": change})
             later = partial(as_later, since=seq, now_ms=self._clock())
-            made, _former = await self._store.replace_by(former, NOTES, undo, later)
+            made, _former = await self._store.replace_by(former, NOTES, undo, lambda *held: (later(*held), None))
             self._knowledge.notes.changed()
             return Undone(change_id(made), ())
 

@@ -178,7 +178,7 @@ Decide = Callable[[ScopeView], tuple[Sequence[Change], T]]
 """A pure decision; it may be called again."""
 
 
-Later = Callable[[ScopeView, ScopeView], Sequence[Change]]
+Later = Callable[[ScopeView, ScopeView], tuple[Sequence[Change], None]]
 """A pure decision: what of a scope as it was until now comes over to a copy that takes its place."""
 
 

@@ -27,7 +27,7 @@ from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
-from memory_server.knowledge.entry import Change, Operation
+from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later, ModelCall, ScopeView
 from memory_server.storage.entries import examination, operations, rows, schema, vectors
 from sandbox.locale import _
@@ -214,7 +214,7 @@ class SqliteStore:
                 if present is not None and later is not None:
                     kept = replace(dated, op="keep", detail={})
                     for each in operations.scopes(present):
-                        decide = partial(_later, later, rows.ScopeRows(present, each, self.embeds))
+                        decide = partial(later, rows.ScopeRows(present, each, self.embeds))
                         operations.commit(source, each, decide, kept, self.embeds)
             return number
 
@@ -382,10 +382,6 @@ class SqliteStore:
             connection.close()
             raise
         return connection
-
-
-def _later(later: Later, present: ScopeView, held: ScopeView) -> tuple[Sequence[Change], None]:
-    return later(present, held), None
 
 
 def _fill(source: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
