@@ -17,6 +17,7 @@ from stdio_process import command, running
 from memory_server.cli.parser import main
 from memory_server.cli.project_file import MOST_BYTES, NAME, project_at, read, text_of
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.files import PRIVATE
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T08:00:10Z"
@@ -98,6 +99,11 @@ def stop(tmp_path: Path, said: str, folder: Path) -> dict[str, Any]:
     return event("Stop", transcript_path=str(path), last_assistant_message="好", cwd=str(folder))
 
 
+def kept_in(folder: Path) -> list[Path]:
+    """The folders of conversations; the record of recalls is beside them."""
+    return [each for each in (folder / "data").iterdir() if each.name != PRIVATE]
+
+
 @pytest.mark.parametrize("flags", [(), ("--conversation", "mine")])
 def test_what_is_said_in_a_project_lies_nowhere_else(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
     project, elsewhere = tmp_path / "project" / "src", tmp_path / "elsewhere"
@@ -107,9 +113,7 @@ def test_what_is_said_in_a_project_lies_nowhere_else(run: Run, tmp_path: Path, f
     assert run(*flags, "hook", given=stop(tmp_path, "代号是苍鹭", project)) == (0, "", "")
     assert run(*flags, "hook", given=stop(tmp_path, "我喜欢披萨", elsewhere)) == (0, "", "")
     usual = flags[1] if flags else "default"
-    kept = {
-        folder.name: (folder / "short-term-memory.json").read_text("utf-8") for folder in (tmp_path / "data").iterdir()
-    }
+    kept = {folder.name: (folder / "short-term-memory.json").read_text("utf-8") for folder in kept_in(tmp_path)}
     assert {name: "苍鹭" in text for name, text in kept.items()} == {"heron": True, usual: False}
     asked = event("UserPromptSubmit", prompt="苍鹭是什么代号？", session_id="s2")
     assert "苍鹭" in run(*flags, "hook", given=asked | {"cwd": str(project)})[1]
@@ -126,7 +130,7 @@ def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
         err
         == f"memory-server: {project / NAME}: only `conversation` is read there; data_dir, read_only has no effect\n"
     )
-    assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["x"]
+    assert [folder.name for folder in kept_in(tmp_path)] == ["x"]
     assert not (tmp_path / "theirs").exists()
 
 

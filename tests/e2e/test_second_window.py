@@ -61,7 +61,7 @@ async def test_a_session_that_is_named_finds_what_another_one_was_told_at_once(t
     await ran(tmp_path, "remember", "--session", "one", given=TOLD)
     assert b"sunflower-42" in await ran(tmp_path, "recall", "--session", "two", given=ASKED)
     assert await ran(tmp_path, "recall", "--session", "one", given=ASKED) == b""
-    assert await ran(tmp_path, "recall", given=ASKED) == b"", "who does not say who asks waits 20 minutes"
+    assert b"sunflower-42" in await ran(tmp_path, "recall", given=ASKED), "in a shell nobody has it in a context"
     with anyio.fail_after(60):
         async with window(tmp_path) as client:
             assert len(await texts(client)) == 1

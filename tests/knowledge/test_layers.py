@@ -361,7 +361,7 @@ async def test_entries_come_unasked_where_the_toolset_is_on(tmp_path: Path, else
     for toolsets, comes in (("turn,layers", True), ("turn,notes", False), ("turn", False)):
         async with open_memory(tmp_path / "data", settings=Settings(toolsets=toolsets)) as app:
             await app.knowledge.layers["project"].save("pool", "支付服务的连接池最多二十个连接")
-            block = await noted_block(app.memories, note)
+            block = (await noted_block(app.memories, note))[0]
             assert ("最多二十个连接" in block) == comes
             assert block.startswith("<recalled-memories>") == comes
 
@@ -379,27 +379,27 @@ async def test_what_came_with_a_repository_comes_unasked_after_its_first_use_and
     settings = Settings(toolsets="turn,layers,notes")
     async with open_memory(tmp_path / "data", settings=settings) as app:
         layers, notes = app.knowledge.layers, app.knowledge.notes
-        assert await noted_block(app.memories, note) == ""
+        assert (await noted_block(app.memories, note))[0] == ""
         await layers["project"].page()
         await layers["project"].save("pool-size", "another entry of this user, 连接池")
-        assert "二十个" not in await noted_block(app.memories, note)
+        assert "二十个" not in (await noted_block(app.memories, note))[0]
         await layers["project"].retrieve("二十个连接")
-        lines = (await noted_block(app.memories, note)).splitlines()
+        lines = (await noted_block(app.memories, note))[0].splitlines()
         assert any(line.startswith("project file .multi-agent-mcp/memory/theirs.md (") for line in lines)
         assert lines[2] == "And from files of this project, which others may have written:"
         await layers["global"].save("pool", "全局：连接池最多二十个连接")
         await notes.remember("tech", "连接池", "最多二十个连接")
-        lines = (await noted_block(app.memories, note)).splitlines()
+        lines = (await noted_block(app.memories, note))[0].splitlines()
         kinds = [line.split(" ")[0] for line in lines[2:-1]]
         assert (set(kinds[:2]), kinds[2:]) == ({"global", "note"}, ["And", "project"])
         (memory / "theirs.md").unlink()
         (memory / "theirs.md").symlink_to(tmp_path / "nowhere")
-        assert "note “连接池”" in await noted_block(app.memories, note)
+        assert "note “连接池”" in (await noted_block(app.memories, note))[0]
     # What was used is noted in the data folder, and nowhere in the repository.
     async with open_memory(tmp_path / "other data", settings=settings) as app:
         (memory / "theirs.md").unlink()
         (memory / "theirs.md").write_text(POOL, encoding="utf-8")
-        assert "project file" not in await noted_block(app.memories, note)
+        assert "project file" not in (await noted_block(app.memories, note))[0]
 
 
 async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
@@ -410,11 +410,11 @@ async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
     note = [Message("user", "连接池应该多大？")]
     async with open_memory(tmp_path / "data", settings=Settings(toolsets="turn,layers,notes")) as app:
         await app.knowledge.notes.remember("tech", "连接池", "最多二十个连接")
-        assert "note “连接池”" in await noted_block(app.memories, note)
+        assert "note “连接池”" in (await noted_block(app.memories, note))[0]
         monkeypatch.setattr("memory_server.knowledge.service.LAYERS_SECONDS", 0.05)
         monkeypatch.setattr(Layer, "unasked", lambda *_: asyncio.sleep(30))
         began = time.monotonic()
-        assert "note “连接池”" in await noted_block(app.memories, note)
+        assert "note “连接池”" in (await noted_block(app.memories, note))[0]
         assert time.monotonic() - began < 10
 
 
