@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from sandbox.errors import ProtocolError
 from sandbox.locale import unpacked
 
-VERSION = 4
+VERSION = 5
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20
