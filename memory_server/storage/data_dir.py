@@ -28,7 +28,7 @@ from memory_server.storage.token_file import named
 if TYPE_CHECKING:
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
-    from memory_server.storage.json_store.examination import RepairPlan
+    from memory_server.storage.json_store.repair import RepairPlan
 
 from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
@@ -188,7 +188,7 @@ class Home:
     def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], RepairPlan | None]]:
         """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
         broken, or if another conversation is `wanted`. A call raises `StorageError` if it mended nothing."""
-        from memory_server.storage.json_store.examination import repair
+        from memory_server.storage.json_store.repair import repair
 
         return [
             partial(repair, folder, self._clock(), wanted=wanted, dry_run=dry_run) for folder in subfolders(self.place)

@@ -21,6 +21,7 @@ from memory_server.memories.recalls import Given
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
+from memory_server.tools.short_term_results import StatsResult
 from sandbox.locale import _, counted, joined, n_
 
 SHOWN_KEYWORDS = 10
@@ -329,39 +330,6 @@ async def delete_short_term_memories(
     return DeleteResult.of(removed, dryRun=dry_run or None)
 
 
-class StatsResult(Result):
-    total: int
-    avgScore: Annotated[float | None, From("average_score", hundredths)] = None
-    maxScore: Annotated[float | None, From("highest_score")] = None
-    minScore: Annotated[float | None, From("lowest_score")] = None
-    oldestMemory: Annotated[str | None, From("oldest_ms", iso)] = None
-    newestMemory: Annotated[str | None, From("newest_ms", iso)] = None
-    lastCleanup: Annotated[str | None, From("last_cleanup_ms", iso)] = None
-    conversationCounts: Annotated[dict[str, int], From("by_conversation", dict)]
-    notice: Annotated[str | None, From("damaged", lambda damaged: _notice(damaged) if damaged else None)] = None
-
-    def __str__(self) -> str:
-        cleaned = _("last clean-up {when}", when(self.lastCleanup)) if self.lastCleanup else _("never cleaned up")
-        notice = f" {self.notice}" if self.notice else ""
-        if not self.total:
-            return _("No short-term memories; {cleaned}.{notice}", cleaned, notice)
-        counts = joined(", ", (_("{about}: {what}", name, count) for name, count in self.conversationCounts.items()))
-        oldest, newest = (when(moment) for moment in (self.oldestMemory, self.newestMemory) if moment)
-        return _(
-            "{memories} from {oldest} to {newest}; score {min_score:g} to {max_score:g}, mean "
-            "{avg_score:g}; {cleaned}. By conversation: {counts}.{notice}",
-            counted(self.total, "short-term memory"),
-            oldest,
-            newest,
-            self.minScore,
-            self.maxScore,
-            self.avgScore,
-            cleaned,
-            counts,
-            notice,
-        )
-
-
 @tool(
     title="Memory statistics",
     description="Number, scores and dates of the short-term memories of a conversation.",
@@ -369,15 +337,6 @@ class StatsResult(Result):
 )
 async def get_memory_stats(call: Call, conversation_id: ConversationId = None) -> StatsResult:
     return StatsResult.of(await call.conversations.get(conversation_id).short_term.statistics())
-
-
-def _notice(damaged: int) -> str:
-    kept = n_(
-        "{count} piece of it could not be read and is",
-        "{count} pieces of it could not be read and are",
-        damaged,
-    )
-    return _("A file was damaged: {kept} set aside; `memory-server doctor` says which.", kept)
 
 
 class CleanupResult(Result):

@@ -36,7 +36,7 @@ from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_N
 from memory_server.kernel.nesting import DEEPEST
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.json_store import codec, examination, snapshots
+from memory_server.storage.json_store import codec, repair, snapshots
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
@@ -181,10 +181,10 @@ async def test_a_repair_keeps_what_is_within_the_bounds(tmp_path: Path) -> None:
     (tmp_path / "chat").mkdir()
     held = [trigger("too long", source="1;" * MAX_TRIGGER_CHARS), trigger("fine")]
     (tmp_path / "chat" / LONG_TERM).write_bytes(codec.dump_array(map(codec.long_term_json, held)))
-    plan = examination.plan(tmp_path / "chat")
+    plan = repair.plan(tmp_path / "chat")
     assert plan is not None
     assert "its trigger is too long: 200,000 characters, and at most 100,000 are allowed" in plan.steps[0]
-    examination.repair(tmp_path / "chat", NOW)
+    repair.repair(tmp_path / "chat", NOW)
     assert [*(await reopened(tmp_path)).long_term] == ["fine"]
 
 
@@ -197,7 +197,7 @@ async def test_what_a_version_with_other_bounds_stored_is_read_as_it_is(tmp_path
     state = await reopened(tmp_path)  # from the snapshots
     assert (state.long_term, state.short_term) == ({"long": long}, {"a": deep})
     assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade != "ok"] == []
-    assert examination.plan(tmp_path / "chat") is None
+    assert repair.plan(tmp_path / "chat") is None
 
 
 CALLS: dict[str, tuple[dict[str, Any], str]] = {
@@ -340,7 +340,7 @@ async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversatio
     await store.compact("chat")
     assert [*(await reopened(tmp_path)).short_term][-2:] == ["b", "later"]
     list(examine(tmp_path, tmp_path / "chat", NOW))
-    examination.plan(tmp_path / "chat")
+    repair.plan(tmp_path / "chat")
 
 
 @pytest.mark.parametrize("file", ["journal.jsonl", "history.jsonl", "archive.jsonl", "set-aside.jsonl"])

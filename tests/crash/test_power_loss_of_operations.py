@@ -29,8 +29,8 @@ from memory_server.kernel.errors import SnapshotBroken
 from memory_server.kernel.files import PRIVATE
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store import examination
 from memory_server.storage.json_store import history_files as past
+from memory_server.storage.json_store import repair
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.json_store.store import JsonFileStore
@@ -121,9 +121,9 @@ async def compact(house: House) -> None:
 
 
 async def mend(house: House) -> None:
-    found = examination.plan(house.folder)
+    found = repair.plan(house.folder)
     assert found is not None
-    examination.repair(house.folder, NOW)
+    repair.repair(house.folder, NOW)
 
 
 Operation = Callable[[House], Awaitable[None]]
@@ -268,7 +268,7 @@ async def check(image: Path, operation: Operation, before: dict[str, Any], after
 
 async def mended_again(house: House) -> None:
     """A repair that was interrupted is begun again, and then has nothing more to do."""
-    if examination.plan(house.folder) is not None:
-        examination.repair(house.folder, NOW)
+    if repair.plan(house.folder) is not None:
+        repair.repair(house.folder, NOW)
         house.store = JsonFileStore(house.data, lambda: NOW)
-    assert examination.plan(house.folder) is None
+    assert repair.plan(house.folder) is None

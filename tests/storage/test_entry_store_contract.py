@@ -426,7 +426,7 @@ async def test_without_room_for_what_was_there_nothing_is_put_back(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(sqlite_store, "_copy", full)
+    monkeypatch.setattr(sqlite_store, "copy_database", full)
     with pytest.raises(StorageError, match="nothing was changed"):
         await store.replace_by(path, NOTES, OVERWRITE)
     assert sorted(await bodies(store)) == ["kept", "later"]

@@ -25,7 +25,7 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store import examination
+from memory_server.storage.json_store import repair
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 from memory_server.storage.small_files import FolderLedger
@@ -101,10 +101,10 @@ async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: 
     assert len(await store.history("chat")) == 4
     # A repair, and letting go of what it kept.
     spoil(data / "chat" / SHORT_TERM)
-    found = examination.plan(data / "chat")
+    found = repair.plan(data / "chat")
     assert found is not None
-    examination.repair(data / "chat", NOW)
-    assert examination.plan(data / "chat") is None
+    repair.repair(data / "chat", NOW)
+    assert repair.plan(data / "chat") is None
     store = open_store(data)
     await store.compact("chat", now_ms=NOW + 91 * DAY)
     assert list(examine(data, data / "chat", NOW))[-1].grade == "ok"

@@ -13,7 +13,7 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.cli.parser import main
 from memory_server.conversations.changes import Added, TriggerSet
 from memory_server.kernel.errors import StorageUnwritable
-from memory_server.storage.json_store import examination
+from memory_server.storage.json_store import examination, repair
 from memory_server.storage.json_store.codec import dump_array, long_term, long_term_json, short_term, short_term_json
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, Salvage, salvage
@@ -98,15 +98,15 @@ def errors(folder: Path) -> list[str]:
 
 def mend(folder: Path) -> examination.RepairPlan:
     before = tree(folder)
-    found = examination.plan(folder)
+    found = repair.plan(folder)
     assert tree(folder) == before, "planning changes nothing"
     assert found is not None
-    examination.repair(folder, NOW)
+    repair.repair(folder, NOW)
     kept = [SHORT_TERM, LONG_TERM, ".memory-server/journal.jsonl"]
     broken = [name for name in kept if name in before and any(name in step for step in found.steps)]
     assert {before[name] for name in broken} <= set(tree(folder).values()), "what was there is kept as it was"
     assert errors(folder) == []
-    assert examination.plan(folder) is None, "a second repair has nothing to do"
+    assert repair.plan(folder) is None, "a second repair has nothing to do"
     return found
 
 
@@ -115,7 +115,7 @@ def spoil(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 
 async def test_whole_files_are_left_alone(tmp_path: Path) -> None:
-    assert examination.plan(await folder_of(tmp_path)) is None
+    assert repair.plan(await folder_of(tmp_path)) is None
 
 
 async def test_an_edit_by_hand_that_was_taken_up_is_nothing_to_mend(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_an_edit_by_hand_that_was_taken_up_is_nothing_to_mend(tmp_path: Pa
     spoil(folder / SHORT_TERM, lambda data: data.replace(b"\n", b"\r\n"))
     store = open_store(tmp_path)
     await commit(store, Added(memory("e")))
-    assert examination.plan(folder) is None
+    assert repair.plan(folder) is None
     assert [finding.grade for finding in examine(tmp_path, folder, NOW)] == ["ok"]
     # Nor is the note lost when something else is mended: the edit stays told.
     journal = private(tmp_path, "journal.jsonl")
@@ -222,7 +222,7 @@ async def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     private(tmp_path, "journal.jsonl").write_bytes(journal.header_line(journal.Header(1, 0, {}, format=99)))
     before = tree(tmp_path)
     with pytest.raises(StorageUnwritable, match="newer memory-server"):
-        examination.plan(folder)
+        repair.plan(folder)
     assert tree(tmp_path) == before
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
+from memory_server.conversations.recall.indexed_flashbacks import around, drawn, flashback_weights
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import (
     MatchedWord,
@@ -245,15 +246,15 @@ def decide(
         ranked = _fused(nearness, by_words | by_meaning, columns)
     chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
 
-    weights = _flashback_weights(ages, columns.scores, parameters)
+    weights = flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
     if chosen:
         order, ordered_times = columns.oldest_first()
         weights[chosen] = 0.0
         for row in chosen:
-            weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
+            weights[order[around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
     draws = parameters.draws(question=query.question, came=bool(chosen))
-    drawn = _drawn(weights, columns, rng, parameters) if draws else []
+    by_chance = drawn(weights, columns, rng, parameters) if draws else []
     return Decision(
         columns=columns,
         query=query,
@@ -269,7 +270,7 @@ def decide(
         chosen=chosen,
         passed_over=passed_over,
         weights=weights,
-        drawn=drawn,
+        drawn=by_chance,
         nearness=nearness,
     )
 
@@ -384,37 +385,3 @@ def _spaced(
         else:
             passed_over[row] = near[0]
     return chosen, passed_over
-
-
-def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:
-    """Weights in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
-    recency = np.maximum(0.0, 1.0 - ages / parameters.flashback_horizon_ms)
-    liked = np.clip(scores, 0.0, parameters.flashback_score_full) / parameters.flashback_score_full
-    weights: Floats = 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
-    return weights
-
-
-def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
-    """Weighted draws without replacement, each barring what lies within 10 minutes of it. The order decides what a seed
-    draws, so it must not depend on the order of the store."""
-    if not len(weights):
-        return []
-    order, times = columns.oldest_first()
-    weights = weights[order]
-    sums = np.empty_like(weights)
-    drawn: list[int] = []
-    while len(drawn) < parameters.flashback_count:
-        np.cumsum(weights, out=sums)
-        if not sums[-1] > 0.0:
-            break
-        place = min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), len(sums) - 1)
-        drawn.append(int(order[place]))
-        weights[place] = 0.0
-        weights[_around(int(times[place]), times, parameters.spacing_ms)] = 0.0
-    return drawn
-
-
-def _around(time_ms: int, times: Integers, spacing_ms: int) -> slice:
-    """The places in the ascending `times` that are less than `spacing_ms` from `time_ms`."""
-    first = int(np.searchsorted(times, time_ms - spacing_ms, side="right"))
-    return slice(first, max(first, int(np.searchsorted(times, time_ms + spacing_ms, side="left"))))

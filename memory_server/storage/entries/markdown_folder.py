@@ -38,7 +38,7 @@ from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, ScopeView
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
-from memory_server.storage.entries.sqlite_store import run_in_thread
+from memory_server.storage.entries.sqlite_work import run_in_thread
 from memory_server.storage.projects import is_link, owners_in, refuse_foreign
 from sandbox.locale import _, counted
 

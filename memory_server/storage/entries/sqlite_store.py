@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from memory_server.conversations.archive import KEEP_MS
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import InvalidInput, StorageError, StorageUnwritable
+from memory_server.kernel.errors import StorageError, StorageUnwritable
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope, Space
@@ -30,6 +30,7 @@ from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later, ModelCall, ScopeView
 from memory_server.storage.entries import examination, operations, rows, schema, vectors
+from memory_server.storage.entries.sqlite_work import copy_database, fill, run_in_thread
 from sandbox.locale import _
 
 T = TypeVar("T")
@@ -160,7 +161,7 @@ class SqliteStore:
             await self._write(write, _TOUCH_SECONDS)
 
     async def copy_to(self, path: Path) -> None:
-        await self._read(partial(_copy, path=path))
+        await self._read(partial(copy_database, path=path))
 
     async def set_aside(self) -> Path | None:
         return await self._read(self._set_aside)
@@ -169,7 +170,7 @@ class SqliteStore:
         if self.place is None or not self.place.exists():
             return None
         path = self._place_aside(self.place)
-        _copy(connection, path)
+        copy_database(connection, path)
         for old in path.parent.glob("knowledge-*.sqlite3*"):
             with suppress(FileNotFoundError):  # that of another process, which is made just now
                 if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
@@ -230,7 +231,7 @@ class SqliteStore:
             place = None if self.place is None else self._place_aside(self.place)
             try:
                 with closing(schema.connect(place, "rw", self.wait_seconds)) as source:
-                    _fill(source, path, self.wait_seconds)
+                    fill(source, path, self.wait_seconds)
                     try:
                         source.backup(self._connection("write"), pages=1, progress=partial(step, source))
                     except sqlite3.DatabaseError as error:
@@ -382,43 +383,3 @@ class SqliteStore:
             connection.close()
             raise
         return connection
-
-
-def _fill(source: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
-    """Make an empty database equal to the copy at `path`, which is checked before."""
-    with closing(schema.connect(path, "immutable", wait_seconds)) as copy:
-        try:
-            schema.check(copy, path)
-        except sqlite3.Error as error:
-            raise schema.trouble(error, path) from error
-        copy.backup(source)
-    source.execute("PRAGMA journal_mode = MEMORY")
-    source.execute("PRAGMA synchronous = OFF")  # it is removed soon
-
-
-def _copy(connection: sqlite3.Connection, path: Path) -> None:
-    schema.make_file(path)
-    try:
-        connection.execute("VACUUM INTO ?", (str(path),))
-    except BaseException:
-        folders.remove_file(path)
-        raise
-
-
-async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
-    """Run `work` in a thread and return its result; errors of SQLite become errors that name `place`. It runs to its
-    end, also where the caller gives up: so two calls never use one connection."""
-
-    def run() -> T:
-        try:
-            return work()
-        except sqlite3.IntegrityError as error:
-            said = _("Another entry has that name now; rename or delete it first. Nothing was changed.")
-            raise InvalidInput(said) from error
-        except sqlite3.Error as error:
-            raise schema.trouble(error, place) from error
-        except OSError as error:
-            said = _("{path} cannot be written: {reason}; nothing was changed.", place, error.strerror or error)
-            raise StorageUnwritable(said, place) from error
-
-    return await asyncio.get_running_loop().run_in_executor(threads, run)

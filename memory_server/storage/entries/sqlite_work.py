@@ -1,0 +1,59 @@
+"""Work with SQLite: copies of a database, and work in a thread whose errors name the place."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.storage.entries import schema
+from sandbox.locale import _
+
+
+def fill(source: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
+    """Make an empty database equal to the copy at `path`, which is checked before."""
+    with closing(schema.connect(path, "immutable", wait_seconds)) as copy:
+        try:
+            schema.check(copy, path)
+        except sqlite3.Error as error:
+            raise schema.trouble(error, path) from error
+        copy.backup(source)
+    source.execute("PRAGMA journal_mode = MEMORY")
+    source.execute("PRAGMA synchronous = OFF")  # it is removed soon
+
+
+def copy_database(connection: sqlite3.Connection, path: Path) -> None:
+    schema.make_file(path)
+    try:
+        connection.execute("VACUUM INTO ?", (str(path),))
+    except BaseException:
+        folders.remove_file(path)
+        raise
+
+
+T = TypeVar("T")
+
+
+async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
+    """Run `work` in a thread and return its result; errors of SQLite become errors that name `place`. It runs to its
+    end, also where the caller gives up: so two calls never use one connection."""
+
+    def run() -> T:
+        try:
+            return work()
+        except sqlite3.IntegrityError as error:
+            said = _("Another entry has that name now; rename or delete it first. Nothing was changed.")
+            raise InvalidInput(said) from error
+        except sqlite3.Error as error:
+            raise schema.trouble(error, place) from error
+        except OSError as error:
+            said = _("{path} cannot be written: {reason}; nothing was changed.", place, error.strerror or error)
+            raise StorageUnwritable(said, place) from error
+
+    return await asyncio.get_running_loop().run_in_executor(threads, run)

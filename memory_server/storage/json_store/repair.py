@@ -1,0 +1,70 @@
+"""Repairing the files of a conversation: what would be done, and doing it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.files import try_lock
+from memory_server.storage.json_store import history_files as past
+from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
+from memory_server.storage.json_store.examination import damage
+from sandbox.locale import _
+
+WAIT_SECONDS = 10.0
+"""How long a repair waits for a writer, as any writer does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What is damaged and will be mended, in sentences. `kept_in`: where a repair keeps the files as they were."""
+
+    conversation_id: str
+    steps: tuple[str, ...]
+    kept_in: Path
+
+
+def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> RepairPlan | None:
+    """Mend what is damaged in `folder`, and say what that was; None: nothing is, or another conversation is `wanted`.
+    After a StorageError nothing was mended."""
+    path = folder / folders.PRIVATE / "lock"
+    try:
+        if wanted not in (None, conversation_id_in(folder)):
+            return None
+        # Looked at first without the lock: whole conversations are neither waited for nor touched.
+        found = plan(folder)
+        if found is None or dry_run:
+            return found
+        folders.make_folder(path.parent)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (lock := try_lock(path)) is None:
+            if time.monotonic() > deadline:
+                raise LockTimeout(
+                    _("another process has been writing for more than {wait:g} s; try again.", WAIT_SECONDS), path
+                )
+            time.sleep(0.02)
+        try:
+            if (found := plan(folder)) is not None:
+                files = ConversationFiles(folder, found.conversation_id, at_once=True)
+                files.absorb(*files.load(), at_ms=now_ms)
+            return found
+        finally:
+            lock.release()
+    except (OSError, StorageError) as error:
+        raise StorageError(_("{name} was left as it is: {reason}", folder.name, error), folder) from error
+
+
+def plan(folder: Path) -> RepairPlan | None:
+    """What a repair would mend in `folder`; changes nothing. None: nothing is damaged, or it is not a conversation.
+    Raises StorageUnwritable if a newer memory-server wrote here, so that this one must not touch it."""
+    name = conversation_id_in(folder)
+    if name is None:
+        return None
+    opened = ConversationFiles(folder, name, at_once=True).open()
+    if opened.position.newer:
+        raise StorageUnwritable(_("It is of a newer memory-server; update this one."), folder)
+    steps = tuple(_("{what}.", what) for _place, what in damage(opened, folder))
+    return RepairPlan(name, steps, folder / folders.PRIVATE / past.BROKEN) if steps else None
