@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -149,12 +150,14 @@ def windows(folder: Path) -> None:
     run.mkdir(parents=True)
     run.chmod(0o700)
     environment |= {"HOME": str(folder), "XDG_RUNTIME_DIR": str(run)}
-    event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "What does Miso hate?"}
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": "What does Miso hate?"}
+    sessions = count()
 
     def hook() -> None:
+        """A session each: one session is given a line once."""
         done = subprocess.run(
             [sys.executable, "-m", "memory_server", "hook", "--data-dir", str(folder / "data")],
-            input=json.dumps(event).encode(),
+            input=json.dumps(event | {"session_id": f"s{next(sessions)}"}).encode(),
             capture_output=True,
             env=environment,
             check=True,
