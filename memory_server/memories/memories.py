@@ -6,17 +6,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of
 from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
-from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.messages import NOTHING, Session
 from memory_server.knowledge.sessions.ids import STDIO, RequestInfo
 from memory_server.memories.recalls import Given, Recalls, recall_line
 
@@ -111,15 +111,21 @@ class Memories:
 @dataclass(frozen=True)
 class Call:
     """One call: the memories that it may use, its `conversations` (which have the usual one of this caller), how it
-    came, and who asks, as the record of recalls says it (`by`, `client`, `cwd`, `turn`)."""
+    came, and who asks, as the record of recalls says it (`by`, `client`, `cwd`, `turn`). `session`: the one that the
+    call names; None: that of the services."""
 
     memories: Memories
     conversations: Conversations
     wire: RequestInfo = STDIO
     asker: Mapping[str, str | None] = field(default_factory=lambda: NOTHING)
+    session: Session | None = None
+
+    def in_session(self, name: str | None) -> Call:
+        """The same call in the session `name`; None: as it is. Raises InvalidInput: the name cannot be used."""
+        return self if name is None else replace(self, session=Session(conversation_id_of(name, "session")))
 
     def note(self, given: Given) -> None:
         """Put into the record of recalls what this call was given. Nothing is awaited."""
         if (recalls := self.memories.recalls) is not None:
-            session = self.memories.services.session
+            session = self.session or self.memories.services.session
             recalls.note(partial(recall_line, given, {**self.asker, "session": session and session.id}))

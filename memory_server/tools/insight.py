@@ -155,6 +155,7 @@ async def explain_recall(
         text=text,
         scope=scope,
         role_weights=RoleWeights.of(roleWeights),
+        session=call.session,
     )
     verdict, reasons = _reasons(told, conversation.id, call.memories.services.zone)
     if told.alike:

@@ -59,7 +59,7 @@ async def add_short_term_memory(
     ] = None,
 ) -> AddResult:
     stored = await call.conversations.get(conversation_id).short_term.add(
-        messages, role_weights=RoleWeights.of(roleWeights), by="add_short_term_memory"
+        messages, role_weights=RoleWeights.of(roleWeights), session=call.session, by="add_short_term_memory"
     )
     return AddResult.of(stored, success=True)
 
@@ -171,6 +171,7 @@ async def search_short_term_memories(
         role_weights=RoleWeights.of(roleWeights),
         scope=scope,
         reinforce=reinforce,
+        session=call.session,
         asked=maxBytes is None,  # lines for a prompt are for those who did not ask
         by="search_short_term_memories",
     )

@@ -13,7 +13,15 @@ from memory_server.memories.recalls import Given
 from memory_server.memories.turns import MAX_CHARS, noted_block, recall_for_turn, recalled_block
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
-from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, between
+from memory_server.tools.base.shapes import (
+    ConversationId,
+    CurrentMessages,
+    Messages,
+    Participants,
+    SessionName,
+    Text,
+    between,
+)
 from memory_server.tools.base.tool import tool
 from sandbox.locale import _, joined
 
@@ -28,7 +36,8 @@ class RecallResult(Result):
         return self.shortTerm.query_words()
 
     def __str__(self) -> str:
-        return joined("\n", filter(None, (self.prompt or _("Nothing came to mind."), self.note)))
+        nothing = self.shortTerm.note or _("Nothing came to mind.")
+        return joined("\n", filter(None, (self.prompt or nothing, self.note)))
 
 
 @tool(
@@ -46,9 +55,12 @@ async def recall_turn(
     conversation_id: ConversationId = None,
     participants: Participants = None,
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
+    session: SessionName = None,
 ) -> RecallResult:
-    conversation = call.conversations.get(conversation_id)
-    recollection = await recall_for_turn(conversation, messages, participants=participants, by="recall_turn")
+    call, conversation = call.in_session(session), call.conversations.get(conversation_id)
+    recollection = await recall_for_turn(
+        conversation, messages, participants=participants, session=call.session, by="recall_turn"
+    )
     block = recalled_block(call.memories, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     noted, items = await noted_block(call.memories, messages)
@@ -89,10 +101,11 @@ async def remember_turn(
     messages: Annotated[Messages, "What was said since the last call"],
     conversation_id: ConversationId = None,
     turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "The same turn is stored once"] = None,
+    session: SessionName = None,
 ) -> RememberResult:
-    conversation = call.conversations.get(conversation_id)
+    call, conversation = call.in_session(session), call.conversations.get(conversation_id)
     try:
-        done = await conversation.short_term.add(messages, turn=turn_id, by="remember_turn")
+        done = await conversation.short_term.add(messages, turn=turn_id, session=call.session, by="remember_turn")
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
     return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)

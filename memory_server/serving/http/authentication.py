@@ -95,6 +95,6 @@ def _by_token(token: str | None) -> Enter:
 def _by_file(tokens: Tokens) -> Enter:
     async def enter(given: str | None) -> Principal | None:
         found = None if given is None else tokens.find(given)
-        return None if found is None else Principal(found.tenant, frozenset(found.scopes))
+        return None if found is None else Principal(found.tenant, frozenset(found.scopes), session=found.name)
 
     return enter

@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from pydantic import AnyHttpUrl
 from starlette.routing import Route
 
-from memory_server.conversations.model import conversation_id_of
+from memory_server.conversations.model import MAX_ID_CHARS, conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.principals import OPERATOR, READ, WRITE, Principal
@@ -166,9 +166,15 @@ def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
                 log.warning("the claim %s of a token cannot be the name of a tenant", given.tenant_claim)
                 told = True
             return None
-        return Principal(name, _scopes(given, claims.get("scope", claims.get("scp", ""))))
+        return Principal(name, _scopes(given, claims.get("scope", claims.get("scp", ""))), session=_session(claims))
 
     return enter
+
+
+def _session(claims: Mapping[str, Any]) -> str | None:
+    """The session of a token (OpenID Connect), or the client that it was made for (RFC 9068)."""
+    named = (claims.get(name) for name in ("sid", "client_id", "azp"))
+    return next((name[:MAX_ID_CHARS] for name in named if isinstance(name, str) and name.isprintable() and name), None)
 
 
 def _scopes(settings: JwtSettings, claimed: object) -> frozenset[str]:

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.serving.fair_threads import FOR
-from memory_server.serving.http.principals import OPERATOR, READ, Principal, from_headers, wire_from
+from memory_server.serving.http.principals import CONVERSATION, OPERATOR, READ, SESSION, Principal, named_in, wire_from
 from memory_server.serving.http.refusals import HttpError, refused_for
 
 log = logging.getLogger(__name__)
@@ -208,7 +208,9 @@ class Middleware:
         kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
         limits = self.limits[caller.tenant]
         async with limits.request(kind):
-            caller = replace(caller, usual=from_headers(headers), wire=wire_from(headers, sessions=self.sessions))
+            usual, session = named_in(headers, CONVERSATION), named_in(headers, SESSION) or caller.session
+            wire = wire_from(headers, sessions=self.sessions)
+            caller = replace(caller, usual=usual, session=session, wire=wire)
             FOR.set(caller.tenant)
             async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
                 body = await _whole_body(headers, receive)

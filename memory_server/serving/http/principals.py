@@ -18,7 +18,7 @@ from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 
 READ, WRITE, OPERATOR = "read", "write", "operator"
 ALL = frozenset((READ, WRITE, OPERATOR))
-CONVERSATION = "x-memory-conversation"
+CONVERSATION, SESSION = "X-Memory-Conversation", "X-Memory-Session"
 OF_SESSIONS = {name.encode() for name in (*HEADERS, METADATA_HEADER)}
 """Headers of memories that are apart within a tenant."""
 _KEY = "memory_server.caller"
@@ -27,12 +27,14 @@ _KEY = "memory_server.caller"
 @dataclass(frozen=True, slots=True)
 class Principal:
     """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
-    settings. `wire`: who is meant within the tenant; each request says it again, since no connection lasts. `size`:
+    settings. `session`: the one that the header names, else the name of the token: what one device said another finds
+    at once. `wire`: who is meant within the tenant; each request says it again, since no connection lasts. `size`:
     bytes of the request's body."""
 
     tenant: str | None
     scopes: frozenset[str]
     usual: str | None = None
+    session: str | None = None
     wire: RequestInfo = HTTP
     size: int = 0
 
@@ -43,6 +45,9 @@ class Principal:
 
 class AccessToken(Protocol):
     """What a token allows: in the memories of `tenant` (None: the data folder itself) what `scopes` names."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def tenant(self) -> str | None: ...
@@ -85,14 +90,15 @@ def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
     return RequestInfo(sessions_from(headers.items()), lasts=False)
 
 
-def from_headers(headers: Headers) -> str | None:
-    """The usual conversation that the headers name, percent-encoded UTF-8. Raises InvalidInput: it cannot be used."""
-    given = headers.getlist(CONVERSATION)
+def named_in(headers: Headers, header: str) -> str | None:
+    """The conversation or session that a header names, percent-encoded UTF-8; None: the header is not there. Raises
+    InvalidInput: it cannot be used."""
+    given = headers.getlist(header)
     if len(given) > 1:
-        raise InvalidInput("The header X-Memory-Conversation is there more than once; send it once.")
+        raise InvalidInput(f"The header {header} is there more than once; send it once.")
     if not given:
         return None
     try:
-        return conversation_id_of(unquote_to_bytes(given[0]).decode())
+        return conversation_id_of(unquote_to_bytes(given[0]).decode(), f"header {header}")
     except UnicodeDecodeError as error:
-        raise InvalidInput("The header X-Memory-Conversation is not percent-encoded UTF-8.") from error
+        raise InvalidInput(f"The header {header} is not percent-encoded UTF-8.") from error

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from memory_server.kernel.strict_json import repeated_name
 from memory_server.kernel.text import shown, visible
-from memory_server.serving.http.principals import WRITE, caller_of
+from memory_server.serving.http.principals import CONVERSATION, SESSION, WRITE, caller_of
 from memory_server.serving.http.refusals import HttpError, refused_for
 from memory_server.serving.http.tenants import Tenants
 from memory_server.tools import TOOLS
@@ -104,12 +104,16 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
         "description": "Refused, or failed: one sentence says why; see Retry-After",
         "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
     }
-    usual = {
-        "name": "X-Memory-Conversation",
-        "in": "header",
-        "description": "Conversation of calls that name none, percent-encoded UTF-8",
-        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,256}$"},
-    }
+    usual = {CONVERSATION: "Conversation of calls that name none", SESSION: "Session; usually the name of the token"}
+    headers = [
+        {
+            "name": name,
+            "in": "header",
+            "description": f"{about}, percent-encoded UTF-8",
+            "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,256}$"},
+        }
+        for name, about in usual.items()
+    ]
     return {
         "openapi": "3.1.0",
         "info": {"title": "memory-server", "version": __version__},
@@ -124,7 +128,7 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
                     "operationId": name,
                     "summary": tool.title,
                     "description": tool.description,
-                    "parameters": [usual],
+                    "parameters": headers,
                     "requestBody": {"required": True, "content": {_JSON: {"schema": tool.input_schema()}}},
                     "responses": {
                         "200": {

@@ -94,7 +94,7 @@ class Tenant:
             return Call(memories, memories.conversations)
         usual = caller.usual
         shown = memories.conversations if usual is None else memories.conversations.view(usual)
-        return Call(memories, shown, caller.wire, {"by": "REST"})
+        return Call(memories, shown, caller.wire, {"by": "REST"}).in_session(caller.session)
 
     def _resolve(self, request: object) -> Call:
         http = getattr(request, "request", None)
