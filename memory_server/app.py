@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -22,13 +22,15 @@ from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
 from memory_server.kernel.errors import MemoryClosed, MemoryServerError
-from memory_server.kernel.messages import Session
+from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
+from memory_server.memories.turns import MAX_CHARS, turn_prompt
 from memory_server.storage.data_dir import Home, StoreParameters, open_home
+from memory_server.storage.projects import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import SandboxLimits, TriggerSandbox
 from sandbox.locale import N_, _
@@ -141,10 +143,11 @@ class App:
             auto_recall_from=unasked,
             recalls=self.recalls,
         )
-        here = ""
+        here, work = "", None
         with suppress(OSError):  # the folder is gone
             here = str(self._folder or Path.cwd())
-        self.call = Call(self.memories, self.conversations, asker={"by": N_("command"), "cwd": here})
+            work = None if apart else folder_of_work(Path(here))
+        self.call = Call(self.memories, self.conversations, asker={"by": N_("command"), "cwd": here}, folder=work)
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, *, exits_at_once: bool) -> Home:
@@ -222,6 +225,20 @@ class App:
         """
         self._refuse_unless_open()
         return self.conversations.get(conversation_id)
+
+    async def recall_turn(
+        self,
+        messages: Sequence[Message],
+        conversation_id: str | None = None,
+        *,
+        participants: Mapping[str, Any] | None = None,
+        session: Session | None = None,
+        max_chars: int = MAX_CHARS,
+    ) -> str:
+        """What the messages bring to mind, as the tool `recall_turn` gives it: marked as recalled and ready for a
+        prompt; empty if nothing came. Raises InvalidInput: there is no message, or the id cannot be used."""
+        call, conversation = replace(self.call, session=session), self.conversation(conversation_id)
+        return (await turn_prompt(call, conversation, messages, participants=participants, max_chars=max_chars))[0]
 
     async def serve_stdio(self) -> None:
         """Serve the tools over MCP on standard input and output; opens and closes this app."""

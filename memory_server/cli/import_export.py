@@ -9,6 +9,7 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -327,7 +328,9 @@ async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[In
             invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
             return worldinfo.read(book, Path(source).name, usual, invalid, defaults), form
         if form == "chat":
-            return await asyncio.to_thread(chats.read, data, usual, app.settings.zone, names), form
+            by_character = not hasattr(flags, "conversation")
+            read = partial(chats.read, by_character=by_character)
+            return await asyncio.to_thread(read, data, usual, app.settings.zone, names), form
         return await asyncio.to_thread(FILES[form], data, usual), form
     except NotThisFormat as error:
         raise InvalidInput("{file} {reason}", _named(source), error) from error

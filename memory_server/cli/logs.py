@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from io import TextIOWrapper
 
+from sandbox.locale import translated
+
 
 class JsonLines(logging.Formatter):
     """Time in UTC, level, logger, message, and a traceback if there is one. Always in ASCII."""
@@ -24,10 +26,21 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def log_to_stderr(level: str) -> None:
-    """Write the log from `level` up. Clients read it as UTF-8 in every locale; a terminal keeps its own encoding."""
+class Sentences(logging.Formatter):
+    """What a person reads who typed a command."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = record.getMessage()
+        if record.msg == "%s" and isinstance(record.args, tuple) and isinstance(record.args[0], str):
+            said = record.args[0]  # a message of ours, which has its Chinese
+        return f"memory-server: {translated(said)}"
+
+
+def log_to_stderr(level: str, *, serves: bool) -> None:
+    """Write the log from `level` up: lines of JSON for a process that `serves`, else sentences. Clients read it as
+    UTF-8 in every locale; a terminal keeps its own encoding."""
     if isinstance(sys.stderr, TextIOWrapper) and not sys.stderr.isatty():
         sys.stderr.reconfigure(encoding="utf-8")
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines() if serves else Sentences())
     logging.basicConfig(level=level, handlers=[handler], force=True)

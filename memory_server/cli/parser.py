@@ -212,7 +212,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         command, settings = understood(flags, os.environ)
         if settings.language != "auto":
             speak(settings.language, PACKAGE)
-        log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level, serves=name in ("serve", "hook"))
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(
                 "{data_dir} is a file; memories are kept in a folder, give one as --data-dir.", settings.data_dir

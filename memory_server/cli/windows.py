@@ -137,7 +137,7 @@ def main() -> NoReturn:
         _, settings = understood(parsed(flags), os.environ)
         if settings.language != "auto":
             speak(settings.language, PACKAGE)
-        log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level, serves=True)
         if _is_for_all(settings):
             asyncio.run(_run(settings, key, listener, Path(path)))
     except MemoryServerError as error:

@@ -54,6 +54,8 @@ class ShortTermMemory:
     """Weights per role that were given when it was stored; other roles had the usual ones."""
     session: str | None = None
     """The id of the session in which it was said; None: unknown."""
+    folder: str | None = None
+    """Where the work was when it was said: the top of a repository, or a working folder; None: unknown."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property

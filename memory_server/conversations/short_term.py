@@ -90,6 +90,7 @@ class ShortTermManager(ShortTermSearch):
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         turn: str | None = None,
         session: Session | None = None,
+        folder: str | None = None,
         by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
@@ -97,7 +98,7 @@ class ShortTermManager(ShortTermSearch):
         Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `turn` identifies the turn:
         the same messages of the same turn are stored once, and so are equal messages within ten minutes. `session` is
         where they were said: a search of another session finds the memory at once, a search of the same or of an
-        unknown session finds it after 20 minutes.
+        unknown session finds it after 20 minutes. `folder` is where the work was.
 
         Raises:
             MemoryPaused: the memory is paused.
@@ -131,6 +132,7 @@ class ShortTermManager(ShortTermSearch):
             messages=messages,
             role_weights=other or NOTHING,
             session=None if said_in is None else without_surrogates(said_in.id),
+            folder=None if folder is None else without_surrogates(folder),
         )
         refuse_excess(unindexed)
         # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.

@@ -14,28 +14,37 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory, conversation_id_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, context_text, storable
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
+from memory_server.storage.json_store import codec
 from sandbox.chats import chat
 from sandbox.locale import _
 
 MOST_MESSAGES = 20
 """Messages of one memory: a chat in which nobody answers has no exchanges, and must not become one memory."""
+MOST_GAP_MS = 6 * 3_600_000
+"""Between messages of a user alone, such as those of a diary, which is no chat: what comes later is another memory."""
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is probably in seconds, by mistake."""
 _MACRO = re.compile(r"\{\{(char|user)\}\}", re.IGNORECASE)
 
 
-def read(data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str]) -> Incoming:
-    """The exchanges of all conversations in a file, for the conversation that its messages name, or for `usual`.
+def read(
+    data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str], *, by_character: bool = False
+) -> Incoming:
+    """The exchanges of all conversations in a file, for the conversation that its messages name, or for `usual`;
+    `by_character`: for that of the character, where the file says who that is.
 
-    `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known. A memory without any time
-    has the time 0. Raises NotThisFormat.
+    `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known; a chat of SillyTavern names
+    both. A memory without any time has the time 0. Raises NotThisFormat.
     """
+    names = {**_header(data), **names}
+    if by_character and (named := _header(data).get("char")) is not None:
+        usual = conversation_id_of(named)
     roles = {names[who]: role for who, role in (("user", "user"), ("char", "assistant")) if who in names}
     try:
         held, note = chat.conversations(data.decode(errors="replace"), zone, roles)
@@ -58,6 +67,18 @@ def read(data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str])
     if not any(held):
         raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
     return found
+
+
+def _header(data: bytes) -> dict[str, str]:
+    """Who the `user` and the `char` are, as the first line of a chat of SillyTavern says it."""
+    first = data.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+    try:
+        head = codec.load_object(first)
+    except codec.NotARecord:
+        return {}
+    given = {"user": head.get("user_name"), "char": head.get("character_name")} if "mes" not in head else {}
+    # Newer versions write `unused` in place of a name.
+    return {who: name for who, name in given.items() if isinstance(name, str) and name.strip() not in ("", "unused")}
 
 
 def _memory(conversation_id: str, messages: tuple[Message, ...], known_by: str) -> ShortTermMemory:
@@ -95,7 +116,8 @@ def _exchanges(
             found.skipped.append((where, str(error)))
             continue
         last_ms = last_ms if message.time_ms is None else message.time_ms
-        answered = any(earlier.role == "assistant" for earlier in said)
+        later = said and last_ms is not None and last_ms - (said[-1].time_ms or last_ms) > MOST_GAP_MS
+        answered = later or any(earlier.role == "assistant" for earlier in said)
         begins = message.role == "user" and answered
         if said and (conversation_id != last_id or begins or len(said) == MOST_MESSAGES):
             yield last_id, said

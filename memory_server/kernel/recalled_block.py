@@ -59,17 +59,17 @@ _TAG_LIKE = re.compile(
 
 _AGE = (
     r"(?:\(\d{1,4} (?:(?:hour|day)s? ago|(?:month|year)s? ago, \d\d? [A-Z][a-z]{2}(?: \d{4})?), "
-    r"(?:night|morning|afternoon|evening)(?:, by chance)?\): "
+    r"(?:night|morning|afternoon|evening)(?:, in [^()\n]{1,60})?(?:, by chance)?\): "
     r"|（\d{1,4} (?:(?:小时|天)前，|(?:个月|年)前，(?:\d{4} 年 )?\d\d? 月 \d\d? 日)"
-    r"(?:凌晨|早上|上午|中午|下午|晚上|深夜)(?:，偶然想起)?）：)"
+    r"(?:凌晨|早上|上午|中午|下午|晚上|深夜)(?:，在 [^（）\n]{1,60})?(?:，偶然想起)?）：)"
 )
 """As `when_text` in recall/prompt_lines.py writes it with a number; people write `(yesterday, evening)` themselves."""
 _LINE = re.compile(rf"^[ \t>|*-]{{0,20}}\S{{1,60}}(?: \S{{1,60}}){{0,2}} ?{_AGE}[^\n]*", re.MULTILINE)
 """A line of a block, alone: a name of up to three words, an age."""
 _ROW = (
     rf"{_QUOTED}(?:\[[^\]\n]{{1,80}}\](?!\()|【|"
-    r"[^\n]{0,120}?(?:\((?:just now|yesterday|\d{1,4} [a-z]{1,8} ago)[^()\n]{0,40}\):? |"
-    r"（(?:刚才|[昨前]天|\d{1,4} \S{1,2}前)[^（）\n]{0,40}）：?))[^\n]*"
+    r"[^\n]{0,120}?(?:\((?:just now|yesterday|\d{1,4} [a-z]{1,8} ago)[^()\n]{0,99}\):? |"
+    r"（(?:刚才|[昨前]天|\d{1,4} \S{1,2}前)[^（）\n]{0,99}）：?))[^\n]*"
 )
 """A line inside of a block."""
 _LAST_ROW = re.compile(_ROW, re.MULTILINE)

@@ -90,9 +90,10 @@ class Memories:
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
         given: set[str] | None = None,
+        here: str | None = None,
     ) -> str:
         """What came to mind, and `memories` that no search brought, as lines for a prompt, in the zone and language of
-        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` as for
+        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` and `here` as for
         `prompt_lines`."""
         return prompt_lines(
             recall,
@@ -105,6 +106,7 @@ class Memories:
             max_bytes=max_bytes,
             max_chars=max_chars,
             given=given,
+            here=here,
         )
 
 
@@ -112,13 +114,14 @@ class Memories:
 class Call:
     """One call: the memories that it may use, its `conversations` (which have the usual one of this caller), how it
     came, and who asks, as the record of recalls says it (`by`, `client`, `cwd`, `turn`). `session`: the one that the
-    call names; None: that of the services."""
+    call names; None: that of the services. `folder`: where the caller works, if that is known."""
 
     memories: Memories
     conversations: Conversations
     wire: RequestInfo = STDIO
     asker: Mapping[str, str | None] = field(default_factory=lambda: NOTHING)
     session: Session | None = None
+    folder: str | None = None
 
     def in_session(self, name: str | None) -> Call:
         """The same call in the session `name`; None: as it is. Raises InvalidInput: the name cannot be used."""

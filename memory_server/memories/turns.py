@@ -21,7 +21,8 @@ from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
-from memory_server.memories.memories import Memories
+from memory_server.memories.memories import Call, Memories
+from memory_server.memories.recalls import Given
 from sandbox.locale import counted
 
 log = logging.getLogger(__name__)
@@ -95,14 +96,40 @@ async def recall_for_turn(
 
 
 def recalled_block(
-    memories: Memories, recollection: TurnRecall, *, max_chars: int = MAX_CHARS, given: set[str] | None = None
+    memories: Memories,
+    recollection: TurnRecall,
+    *,
+    max_chars: int = MAX_CHARS,
+    given: set[str] | None = None,
+    here: str | None = None,
 ) -> str:
     """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came. `given`
-    are the keys of lines that the reader was given before and still sees; those of new lines are added."""
+    are the keys of lines that the reader was given before and still sees; those of new lines are added. `here`: the
+    reader's folder."""
     activated = [item.memory for item in recollection.activation.activated]
     room = max(0, max_chars - FRAME_CHARS)
-    text = memories.lines(recollection.found.recall, activated, max_chars=room, given=given)
+    text = memories.lines(recollection.found.recall, activated, max_chars=room, given=given, here=here)
     return marked(text) if text else ""
+
+
+async def turn_prompt(
+    call: Call,
+    conversation: Conversation,
+    messages: Sequence[Message],
+    *,
+    participants: Mapping[str, Any] | None = None,
+    max_chars: int = MAX_CHARS,
+) -> tuple[str, TurnRecall]:
+    """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
+    is from; the text is empty if nothing came. Raises InvalidInput: there is no message."""
+    found = await recall_for_turn(
+        conversation, messages, participants=participants, session=call.session, by="recall_turn"
+    )
+    block = recalled_block(call.memories, found, max_chars=max_chars, here=call.folder)
+    noted, items = await noted_block(call.memories, messages)
+    prompt = "\n".join(filter(None, (block, noted)))
+    call.note(Given(conversation.id, messages, prompt, found.found.recall, found.activation, items))
+    return prompt, found
 
 
 async def noted_block(memories: Memories, messages: Sequence[Message]) -> tuple[str, list[Line]]:
@@ -129,18 +156,23 @@ async def beginning_block(
     with_last: bool,
     max_chars: int = MAX_CHARS,
     given: set[str] | None = None,
+    here: str | None = None,
 ) -> tuple[str, list[Line]]:
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
-    another session of this conversation; and which these are. Empty if there are none. `given` as for
-    `recalled_block`."""
+    another session of this conversation in the folder `here`; and which these are. Empty if there are none. `given` as
+    for `recalled_block`."""
     pinned, last = left_off(
-        await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
+        await conversation.short_term.memories(),
+        conversation_id=conversation.id,
+        session=session,
+        with_last=with_last,
+        folder=here,
     )
     language = memories.language([memory.text for memory in (*pinned, *last)])
     parts = [part for part in zip(_HEADINGS[language], (pinned, last), strict=True) if part[1]]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
-        (heading, memories.lines(memories=shown, max_chars=max(0, room - len(heading) - 2), given=given))
+        (heading, memories.lines(memories=shown, max_chars=max(0, room - len(heading) - 2), given=given, here=here))
         for heading, shown in parts
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
@@ -150,11 +182,17 @@ async def beginning_block(
 
 
 def left_off(
-    memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
+    memories: Iterable[ShortTermMemory],
+    *,
+    conversation_id: str,
+    session: Session | None,
+    with_last: bool = True,
+    folder: str | None = None,
 ) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
     """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
     ones and the last exchanges, both oldest first, without duplicates. `with_last` is False if the session continues
-    after a compaction: then it has its own summary."""
+    after a compaction: then it has its own summary. `folder`: where it works; the last exchanges are of that folder,
+    because another one may be of another client. None: of any."""
     own = None if session is None else session.id
     known = sorted(
         (memory for memory in memories if memory.conversation_id == conversation_id),
@@ -162,4 +200,5 @@ def left_off(
     )
     pinned = [memory for memory in known if memory.pinned]
     others = [memory for memory in known if not memory.pinned and (memory.session is None or memory.session != own)]
+    others = [memory for memory in others if folder in (None, memory.folder)]
     return pinned[-MOST_PINNED:], others[-LAST_EXCHANGES:] if with_last else []

@@ -59,7 +59,11 @@ async def add_short_term_memory(
     ] = None,
 ) -> AddResult:
     stored = await call.conversations.get(conversation_id).short_term.add(
-        messages, role_weights=RoleWeights.of(roleWeights), session=call.session, by="add_short_term_memory"
+        messages,
+        role_weights=RoleWeights.of(roleWeights),
+        session=call.session,
+        folder=call.folder,
+        by="add_short_term_memory",
     )
     return AddResult.of(stored, success=True)
 
@@ -75,6 +79,7 @@ class Item(Result):
     text: Annotated[str, From("memory.text")]
     conversation_id: Annotated[str, From("memory.conversation_id")]
     keptIn: str | None = Field(None, description="The conversation that holds it, where that is another one")
+    folder: str | None = Field(None, description="Where it was said, where that is another folder")
     timestamp: Annotated[str, From("memory.time_ms", iso)]
     score: Annotated[float, From("memory.score")]
     relevance: Annotated[float, From("receipt.relevance", hundredths)]
@@ -123,11 +128,12 @@ class SearchResult(Result):
         )
         blocks = [
             _(
-                "{tier}{weak} - {when}{kept_in} (relevance {relevance:.1f}: {why})\n{text}",
+                "{tier}{weak} - {when}{kept_in}{folder} (relevance {relevance:.1f}: {why})\n{text}",
                 tier,
                 _(", weak") if item.weak else "",
                 when(item.timestamp),
                 _(" in {kept_in}", item.keptIn) if item.keptIn else "",
+                _(", said in {folder}", item.folder) if item.folder else "",
                 item.relevance,
                 item.why,
                 item.text,
@@ -211,10 +217,21 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
     notes = _notes(found, conversation_id, call.memories.services.parameters.recall)
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
-    lines = None if line_bytes is None else call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
+    lines = (
+        None
+        if line_bytes is None
+        else call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS, here=call.folder)
+    )
 
     def items(tier: Iterable[Recalled]) -> list[Item]:
-        return [Item.of(each, keptIn=None if each.kept_in == conversation_id else each.kept_in) for each in tier]
+        return [
+            Item.of(
+                each,
+                keptIn=None if each.kept_in == conversation_id else each.kept_in,
+                folder=None if call.folder is None or each.memory.folder == call.folder else each.memory.folder,
+            )
+            for each in tier
+        ]
 
     result = SearchResult(
         topRelevant=items(recall.top),

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
 from memory_server.memories.memories import Call
-from memory_server.memories.recalls import Given
-from memory_server.memories.turns import MAX_CHARS, noted_block, recall_for_turn, recalled_block
+from memory_server.memories.turns import MAX_CHARS, turn_prompt
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
@@ -58,14 +57,10 @@ async def recall_turn(
     session: SessionName = None,
 ) -> RecallResult:
     call, conversation = call.in_session(session), call.conversations.get(conversation_id)
-    recollection = await recall_for_turn(
-        conversation, messages, participants=participants, session=call.session, by="recall_turn"
+    prompt, recollection = await turn_prompt(
+        call, conversation, messages, participants=participants, max_chars=maxChars
     )
-    block = recalled_block(call.memories, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
-    noted, items = await noted_block(call.memories, messages)
-    prompt = "\n".join(filter(None, (block, noted)))
-    call.note(Given(conversation.id, messages, prompt, recollection.found.recall, recollection.activation, items))
     return RecallResult(
         prompt=prompt,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
@@ -105,7 +100,9 @@ async def remember_turn(
 ) -> RememberResult:
     call, conversation = call.in_session(session), call.conversations.get(conversation_id)
     try:
-        done = await conversation.short_term.add(messages, turn=turn_id, session=call.session, by="remember_turn")
+        done = await conversation.short_term.add(
+            messages, turn=turn_id, session=call.session, folder=call.folder, by="remember_turn"
+        )
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
     return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)

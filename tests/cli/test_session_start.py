@@ -19,7 +19,7 @@ from sample_memories import DAY, memory
 from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.kernel.messages import Session
-from memory_server.kernel.recalled_block import marked
+from memory_server.kernel.recalled_block import marked, without_recalled
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
 from memory_server.storage.small_files import HOLDS_MS, AnsweredEvents, GivenLines
 
@@ -51,8 +51,8 @@ def told(run: Run, tmp_path: Path, *said: str, session: str = "earlier") -> None
         assert run("hook", given=ended) == (0, "", "")
 
 
-def begun(run: Run, source: str, session: str = "new", **about: Any) -> str:
-    status, out, err = run("hook", given=event("SessionStart", source=source, session_id=session), **about)
+def begun(run: Run, source: str, session: str = "new", cwd: str = "/tmp", **about: Any) -> str:
+    status, out, err = run("hook", given=event("SessionStart", source=source, session_id=session, cwd=cwd), **about)
     assert (status, err) == (0, "")
     if not out:
         return ""
@@ -108,8 +108,8 @@ def test_while_it_is_paused_nothing_is_told(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
-    def ids(*kept: Any, session: Session | None = None, with_last: bool = True) -> tuple[list[str], list[str]]:
-        pinned, last = left_off(kept, conversation_id="chat", session=session, with_last=with_last)
+    def ids(*kept: Any, session: Session | None = None, **about: Any) -> tuple[list[str], list[str]]:
+        pinned, last = left_off(kept, conversation_id="chat", session=session, **about)
         return [m.id for m in pinned], [m.id for m in last]
 
     here = [memory(f"h{n}", age=n * DAY, session="one") for n in range(4)]
@@ -121,6 +121,36 @@ def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
     newest_last = [f"p{n}" for n in reversed(range(MOST_PINNED))]
     assert ids(*pinned, session=Session("one")) == (newest_last, [])
     assert ids(*pinned, *here, with_last=False) == (newest_last, [])
+    shop, garden = (memory(name, age=0, folder=f"/work/{name}") for name in ("shop", "garden"))
+    assert ids(*here, shop, garden, folder="/work/shop") == ([], ["shop"])
+    assert ids(*here, shop, garden, pinned[0], folder="/other") == (["p0"], [])
+
+
+def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_all(run: Run, tmp_path: Path) -> None:
+    shop, garden = tmp_path / "shop", tmp_path / "garden"
+    for folder in (shop / ".git", shop / "src", garden):
+        folder.mkdir(parents=True)
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(transcript(user("天气服务的密钥十二月三日过期"), assistant("记住了")))
+    ended = event("Stop", transcript_path=str(path), session_id="earlier", cwd=str(shop / "src"))
+    assert run("hook", given=ended) == (0, "", "")
+    [kept] = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
+    assert kept["folder"] == str(shop), "the top of the repository"
+    assert "密钥" in begun_in(run, shop)
+    assert begun_in(run, garden) == ""
+
+    def asked(folder: Path, session: str) -> str:
+        given = event("UserPromptSubmit", prompt="天气服务的密钥哪天过期？", session_id=session, cwd=str(folder))
+        return str(json.loads(run("hook", given=given)[1])["hookSpecificOutput"]["additionalContext"])
+
+    assert "上午，在 shop）：天气服务" not in asked(shop, "s2")
+    block = asked(garden, "s3")
+    assert "，在 shop）：天气服务的密钥十二月三日过期" in block
+    assert without_recalled(f"{block}\n今天浇花") == "今天浇花"
+
+
+def begun_in(run: Run, folder: Path) -> str:
+    return begun(run, "startup", f"begun in {folder}", cwd=str(folder))
 
 
 def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(run: Run, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from memory_server.conversations.recall.relevance import Receipt
 from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role
-from memory_server.kernel.recalled_block import FOOT, HEAD, marked
+from memory_server.kernel.recalled_block import FOOT, HEAD, marked, without_recalled
 from nlp import Enrichment
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -122,6 +122,24 @@ def test_what_was_activated_comes_first_then_top_then_flashbacks() -> None:
 def test_what_came_by_chance_says_so(content: str, line: str) -> None:
     told = memory("m", age=3 * DAY, text=f"user: {content}", messages=(Message("user", content),))
     assert prompt_lines(recalled(flashback=(told,)), now_ms=NOW, zone=SHANGHAI) == line
+
+
+@pytest.mark.parametrize(
+    ("folder", "here", "line"),
+    [
+        ("/home/u/shop", "/home/u/shop", "User (3 days ago, morning): thunder"),
+        ("/home/u/shop", None, "User (3 days ago, morning): thunder"),
+        (None, "/home/u/shop", "User (3 days ago, morning): thunder"),
+        ("/home/u/shop", "/home/u/other", "User (3 days ago, morning, in shop, by chance): thunder"),
+        ("C:\\Work\\a (b): c\\", "C:\\", "User (3 days ago, morning, in a b c): thunder"),
+    ],
+)
+def test_what_was_said_in_another_folder_says_so(folder: str | None, here: str | None, line: str) -> None:
+    told = memory("m", age=3 * DAY, text="user: thunder", messages=(Message("user", "thunder"),), folder=folder)
+    found = recalled(flashback=(told,)) if "chance" in line else recalled(told)
+    shown = prompt_lines(found, now_ms=NOW, zone=SHANGHAI, here=here)
+    assert shown == line
+    assert without_recalled(f"{shown}\nmine") == "mine", "so it is never stored again"
 
 
 def test_nothing_is_nothing() -> None:

@@ -8,6 +8,7 @@ does not import MCP, numpy or the tools, because a user waits for it at every pr
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -30,6 +31,7 @@ from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
 from memory_server.storage.json_store import codec
+from memory_server.storage.projects import folder_of_work
 from sandbox.locale import N_, _
 
 CHARS = 800
@@ -41,6 +43,9 @@ WINDOW_BYTES = 8_000_000
 """Bytes at the end of a transcript that hold a whole context: a million tokens are some 4 MB of text."""
 BEGINNINGS = ("startup", "clear", "compact")
 """Ways in which a session begins with an almost empty context; `resume` and `fork` keep theirs."""
+TRANSCRIPT_TRIES, TRANSCRIPT_SECONDS = 3, 0.1
+"""How often, and after what time, a transcript is read again that has no prompt of this turn: a client may write it
+after the event."""
 TURN_BYTES = 32_000_000
 """Bytes at the end of a transcript that hold a whole turn, with the results of tools between prompt and answer."""
 
@@ -92,7 +97,7 @@ async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent,
         recollection = await recall_for_turn(here, messages, reinforce=False, by="hook")
         given = app.home.given.to(session)
         before = frozenset(given)
-        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given)
+        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=_folder(event))
         noted, items = await noted_block(app.memories, messages)
     if recollection.trouble:
         complain(_("hook: {reason}", recollection.trouble))
@@ -114,7 +119,13 @@ async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, sh
         with_last, here = event.source != "compact", app.conversation()
         given: set[str] = set()
         block, shown = await beginning_block(
-            app.memories, here, session=session, with_last=with_last, max_chars=max_chars or CHARS, given=given
+            app.memories,
+            here,
+            session=session,
+            with_last=with_last,
+            max_chars=max_chars or CHARS,
+            given=given,
+            here=_folder(event),
         )
     if block:
         _note(app, event, Given(here.id, (), block, others=shown))
@@ -144,13 +155,21 @@ def _hook_output(
 async def _remembered(settings: Settings, event: HookEvent, shared: Shared | None) -> str:
     transcript = _end_of(event.transcript_path, TURN_BYTES)
     turn = turn_ended(event, transcript or b"")
+    for _try in range(TRANSCRIPT_TRIES):
+        if turn is not None or event.last_assistant_message is None or event.transcript_path is None:
+            break
+        await asyncio.sleep(TRANSCRIPT_SECONDS)
+        transcript = _end_of(event.transcript_path, TURN_BYTES)
+        turn = turn_ended(event, transcript or b"")
+    if transcript is None and event.transcript_path is not None:
+        complain(_("hook: {path} is not there, so this turn was not stored", event.transcript_path))
     if turn is None or not turn.messages or settings.read_only:
         return ""
     session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
     async with _opened(settings, session, shared, tidies=True) as app:
         kept = app.conversation().short_term
         with suppress(NothingToKeep):
-            stored = await kept.add(turn.messages, turn=turn.id, by="hook")
+            stored = await kept.add(turn.messages, turn=turn.id, folder=_folder(event), by="hook")
             if stored.change_id is not None and len(turn.messages) > 1:
                 # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
                 answer, became = turn.messages[-1], stored.memory.id
@@ -169,6 +188,10 @@ async def _opened(
         if (pause := app.paused()) is not None:
             raise MemoryPaused("nothing is recalled or remembered: {zone}", pause.text(settings.zone))
         yield app
+
+
+def _folder(event: HookEvent) -> str | None:
+    return None if event.cwd is None else folder_of_work(Path(event.cwd))
 
 
 def _seen_from(folder: Path, event: HookEvent) -> HookEvent:

@@ -69,6 +69,12 @@ async def install(settings: Settings, flags: Namespace) -> None:
                 folder,
             )
         )
+        _say(
+            _(
+                "All folders share one memory. Where you left off is told in the folder where it was; "
+                "--project --conversation NAME gives a folder a memory of its own."
+            )
+        )
     if client == "claude-code":
         rule = f'{{"permissions": {{"allow": ["mcp__{server.name}"]}}}}'
         _say(_("Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.", rule))

@@ -85,6 +85,7 @@ def prompt_lines(
     language: Language | None = None,
     wording: KeywordOptions | None = None,
     given: set[str] | None = None,
+    here: str | None = None,
 ) -> str:
     """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
     empty where nothing came or fits. First the long-term memories that were activated, in order, then what was recalled
@@ -93,7 +94,7 @@ def prompt_lines(
     `language` that of ages, roles and punctuation (None: that of the memories). `wording` is how memories and question
     became words (None: as in the Node original). A memory that ends with a question is followed by what was said next,
     where there is room. `given`: the keys of lines that the reader was given before, which do not come again; those of
-    the lines that come are added."""
+    the lines that come are added. `here`: the folder of the readers; what was said in another one says so."""
     wording = wording or KeywordOptions()
     recalled = [] if recall is None else [(item.memory, False) for item in (*recall.top, *recall.next)]
     recalled += [] if recall is None else [(item.memory, True) for item in recall.flashback]
@@ -106,12 +107,12 @@ def prompt_lines(
         head = f"【{name}】" if language == "zh" else f"[{name}] "
         blocks.append(_Block([_Line(head, one_line(kept.prompt), kept.prompt, kept.created_ms)]))
     for memory, by_chance in recalled:
-        lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
+        lines = list(_lines_of(memory, now_ms, zone, language, here, by_chance=by_chance))
         words, query = wording.within(memory.conversation_id), RecallQuery() if recall is None else recall.query
         blocks.append(_Block(lines, partial(words.match_of, query)))
         if recall is not None and not by_chance and (said := recall.answers.get(memory.id)) is not None:
-            blocks.append(_Block(list(_lines_of(said, now_ms, zone, language)), blocks[-1].match, spare=True))
-    blocks += [_Block(list(_lines_of(memory, now_ms, zone, language))) for memory in memories]
+            blocks.append(_Block(list(_lines_of(said, now_ms, zone, language, here)), blocks[-1].match, spare=True))
+    blocks += [_Block(list(_lines_of(memory, now_ms, zone, language, here))) for memory in memories]
     return _within(blocks, max_bytes, max_chars, language, given)
 
 
@@ -154,18 +155,28 @@ def _ago(count: int, unit: str) -> str:
 
 
 def _lines_of(
-    memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, language: Language, *, by_chance: bool = False
+    memory: ShortTermMemory,
+    now_ms: int,
+    zone: tzinfo | None,
+    language: Language,
+    here: str | None,
+    *,
+    by_chance: bool = False,
 ) -> Iterator[_Line]:
     zh = language == "zh"
-    chance = ("，偶然想起" if zh else ", by chance") if by_chance else ""
+    elsewhere = "" if here in (None, memory.folder) else memory.folder or ""
+    name = elsewhere.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    place = clipped(one_line(_AROUND_NAMES.sub(" ", name)), _NAME_BYTES, BYTES)
+    more = (f"，在 {place}" if zh else f", in {place}") if place else ""
+    more += ("，偶然想起" if zh else ", by chance") if by_chance else ""
     if not memory.messages:
         # Of another program, without its messages: who said what stands in its text.
-        when = when_text(memory.time_ms, now_ms, zone, language) + chance
+        when = when_text(memory.time_ms, now_ms, zone, language) + more
         body = " / ".join(map(one_line, memory.text.splitlines()))
         yield _Line(f"（{when}）" if zh else f"({when}) ", body, memory.text, memory.time_ms)
     for message in memory.messages:
         time_ms = memory.time_ms if message.time_ms is None else message.time_ms
-        when = when_text(time_ms, now_ms, zone, language) + chance
+        when = when_text(time_ms, now_ms, zone, language) + more
         name = _speaker(message, language)
         head = f"{name}（{when}）：" if zh else f"{name} ({when}): "
         yield _Line(head, one_line(message.content), message.content, time_ms)

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memory_server.kernel.meter import BOUNDS_MS, Meter
-from memory_server.serving.http.refusals import HttpError
 
 
 @dataclass(eq=False)  # a registry keeps it in a set
@@ -40,10 +39,8 @@ def endpoint(meter: Meter) -> Callable[[Request], Awaitable[Response]]:
     """The route's function."""
 
     async def answer(request: Request) -> Response:
-        try:
-            from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-        except ModuleNotFoundError as error:
-            raise HttpError(404, "not found", "Metrics need `pip install 'memory-server[metrics]'`.") from error
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
         registry = CollectorRegistry()
         registry.register(_Collector(meter))
         return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})

@@ -216,6 +216,8 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         record["roleWeights"] = dict(memory.role_weights)
     if memory.session is not None:
         record["session"] = memory.session
+    if memory.folder is not None:
+        record["folder"] = memory.folder
     return record | dict(memory.extra)
 
 
@@ -236,6 +238,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     # A value that this program would not write stays as it came, among the unknown fields.
     indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
     session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
+    folder = sys.intern(rest.pop("folder")) if _is_text(rest.get("folder")) else None
     weights_given = _role_weights(rest.get("roleWeights"))
     if weights_given:
         del rest["roleWeights"]
@@ -252,6 +255,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         indexed_with=sys.intern(indexed_with),
         role_weights=weights_given or NOTHING,
         session=session,
+        folder=folder,
         extra=_kept(rest),
     )
 

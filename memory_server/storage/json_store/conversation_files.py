@@ -98,6 +98,10 @@ class ConversationFiles(Past):
         """The state, and the position up to which the files were read. Raises as `open` does."""
         opened = self.open()
         self._warn(opened.tail)
+        edit = opened.position.edit
+        for name, broken in {} if edit is None else edit.broken.items():
+            advice = _("`memory-server doctor` says more, and the next change mends it")
+            log.warning("%s", _("{path} is damaged: {reason}; {advice}", self.folder / name, broken.reason, advice))
         return opened.state, opened.position
 
     def open(self) -> Opened:
