@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -245,11 +246,28 @@ def test_triggers_fire_too(run: Run) -> None:
     assert "【过敏】不能吃花生" in out
 
 
+def test_a_turn_whose_prompt_comes_late_into_the_transcript_is_stored(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+
+    def write() -> None:
+        path.write_bytes(transcript(user("我对花生过敏", "p9"), assistant("记住了")))
+
+    late = threading.Timer(0.15, write)
+    late.start()
+    ended = event("Stop", transcript_path=str(path), prompt_id="p9", last_assistant_message="记住了")
+    assert run(ended) == (0, "", "")
+    late.join()
+    assert any("我对花生过敏" in file.read_text() for file in (tmp_path / "data" / "default").rglob("*.json*"))
+
+
 def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
     assert run(event("UserPromptSubmit", prompt="你好")) == (0, "", "")
     assert run(event("UserPromptSubmit", prompt=" ")) == (0, "", "")
     assert run(stop(tmp_path)) == (0, "", "")
-    assert run(event("Stop", transcript_path=str(tmp_path / "gone.jsonl"), last_assistant_message="答")) == (0, "", "")
+    gone = event("Stop", transcript_path=str(tmp_path / "gone.jsonl"), last_assistant_message="答")
+    status, out, err = run(gone)
+    assert (status, out) == (0, "")
+    assert "gone.jsonl is not there, so this turn was not stored" in err
     assert not (tmp_path / "data").exists()
 
 

@@ -102,7 +102,7 @@ def memories(data: bytes, **names: str) -> tuple[ShortTermMemory, ...]:
     [
         (
             lines(*TAVERN),
-            ["Robin: Welcome, {{user}}!", "Ann: 我对芒果过敏\nRobin: 记住了", "Ann: 晚安"],
+            ["Robin: Welcome, Ann!", "Ann: 我对芒果过敏\nRobin: 记住了", "Ann: 晚安"],
             1_687_184_400_000,
         ),
         (json.dumps([GPT]).encode(), ["user: 骑车去双廊\nassistant: 小心车"], 1_700_000_000_500),
@@ -136,7 +136,10 @@ def test_a_conversation_of_claude_is_read_along_its_last_branch_and_without_thou
 
 
 def test_names_fill_macros_and_speakers() -> None:
-    assert memories(lines(*TAVERN), user="Ann")[0].text == "Robin: Welcome, Ann!"
+    assert memories(lines(*TAVERN))[0].text == "Robin: Welcome, Ann!", "the header names both"
+    assert memories(lines(*TAVERN), user="安")[0].text == "Robin: Welcome, 安!"
+    newer = {**TAVERN[0], "user_name": "unused", "character_name": "unused"}
+    assert memories(lines(newer, *TAVERN[1:]))[0].text == "Robin: Welcome, {{user}}!"
     assert memories(json.dumps([GPT]).encode(), user="Ann", char="Robin")[0].text == "Ann: 骑车去双廊\nRobin: 小心车"
     (one,) = memories(b"Robin: hello\nAnn: hi\n", user="Ann", char="Robin")[:1]
     assert [message.role for message in one.messages] == ["assistant"]
@@ -152,6 +155,20 @@ def test_the_same_words_said_twice_are_two_memories_and_private_words_none() -> 
 def test_a_chat_in_which_nobody_answers_becomes_several_memories() -> None:
     found = memories(lines(*({"role": "user", "content": str(number)} for number in range(50))))
     assert [len(memory.messages) for memory in found] == [20, 20, 10]
+
+
+def test_a_diary_of_sixty_days_is_sixty_memories() -> None:
+    day = 86_400_000
+    rows = [{"role": "user", "content": str(n), "timestamp": 1_700_000_000_000 + n * day} for n in range(60)]
+    assert len(memories(lines(*rows))) == 60
+    near = [row | {"timestamp": rows[0]["timestamp"] + n * 60_000} for n, row in enumerate(rows)]
+    assert [len(memory.messages) for memory in memories(lines(*near))] == [20, 20, 20]
+
+
+def test_chats_of_two_characters_do_not_mix_unless_somebody_says_so(run: Run) -> None:
+    Path("chat").write_bytes(lines(*TAVERN))
+    assert "\nRobin got 3 new" in run("import", "chat")[1]
+    assert "\nboth got 3 new" in run("import", "-c", "both", "chat")[1]
 
 
 def test_a_message_with_a_time_in_seconds_is_left_out_with_its_reason() -> None:
@@ -176,17 +193,18 @@ def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) ->
         Path("chat").write_bytes(lines(*TAVERN))
     else:
         Path("chat").write_text("用户：我对芒果过敏\nAI：记住了\n用户：晚安\nAI：晚安\n", encoding="utf-8")
-    assert "default would get " in run("import", "chat", "--dry-run")[1]
+    named = "Robin" if name == "dated" else "default"
+    assert f"{named} would get " in run("import", "chat", "--dry-run")[1]
     assert not (tmp_path / "data").exists()
     run("--now", "2026-01-01T00:00", "import", "chat")
-    before, changes = run("list", "-c", "default")[1], run("history")[1]
-    recall = run("--now", "2026-01-02T00:00", "recall", "芒果蛋糕？")[1]
+    before, changes = run("list", "-c", named)[1], run("history")[1]
+    recall = run("--now", "2026-01-02T00:00", "recall", "-c", named, "芒果蛋糕？")[1]
     assert "芒果" in recall
-    kept = run("list", "-c", "default")[1]
+    kept = run("list", "-c", named)[1]
     status, out, _ = run("--now", "2026-02-01T00:00", "import", "chat")
     assert status == 0
     assert "new" not in out
-    assert run("list", "-c", "default")[1] == kept
+    assert run("list", "-c", named)[1] == kept
     assert len(run("history")[1].splitlines()) == len(changes.splitlines()) + 1, "only the recall reinforced"
     assert before.splitlines()[0] == kept.splitlines()[0]
 
@@ -194,7 +212,7 @@ def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) ->
 def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(run: Run) -> None:
     Path("chat").write_bytes(lines(*TAVERN))
     run("import", "chat")
-    run("--now", "2026-01-02T00:00", "recall", "晚安")
+    run("--now", "2026-01-02T00:00", "recall", "-c", "Robin", "晚安")
     answer = {"name": "Robin", "is_user": False, "mes": "做个好梦", "send_date": "June 19, 2023 11:01pm"}
     Path("chat").write_bytes(lines(*TAVERN, answer))
     assert "1 replaced, 2 unchanged" in run("import", "chat")[1]

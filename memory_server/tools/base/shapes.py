@@ -142,7 +142,7 @@ Participants = Annotated[
     dict[str, Any] | None, AfterValidator(_participants), "Who takes part; triggers see it as it is"
 ]
 ConversationId = Annotated[str | None, "Leave out unless given one"]
-SessionName = Annotated[str | None, "Of this device or window: what others said comes at once"]
+SessionName = Annotated[str | None, "This device or window"]
 MAX_PATTERN_CHARS = 1_000
 PATTERN = "A word, or /regex/flags in JavaScript syntax"
 Regex = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN]
