@@ -1,4 +1,4 @@
-"""The contents of a conversation as one value, and the changes that bring them back.
+"""The contents of a conversation as one value, and the changes that bring them back, told apart by id and name.
 
 A restore and an import are the same decision, made before anything is written. Pure: without files, clock and formats.
 """

@@ -1,7 +1,7 @@
-"""Chats of other programs: each exchange becomes a short-term memory. The forms are read by sandbox/chats.
+"""Chats of other programs: each exchange becomes a short-term memory with an id from its first message, so a second
+import finds it again, also if the exchange has grown meanwhile.
 
-An exchange begins with a user's message after an answer. Its id comes from its first message, so a second import finds
-it again, also if the exchange has grown meanwhile.
+The forms are read by sandbox/chats. An exchange begins with a user's message after an answer, or after a long silence.
 """
 
 from __future__ import annotations
