@@ -131,6 +131,32 @@ def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(u
     assert sessions[FLAT] == first
 
 
+DENTIST, FORGET = "My dentist is Dr. Halloran on Elm Street.", "Please forget that my dentist is Dr. Halloran."
+
+
+def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_not_stored(user: User) -> None:
+    user.server("install", "claude-code", "--with-hooks")
+    user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"
+    with messages_api("Noted.") as (address, _):
+        user.run("claude", "-p", DENTIST, ANTHROPIC_BASE_URL=address)
+    assert "Halloran" in user.server("search", "Halloran")
+    calls = (
+        ("mcp__memory__forget", {"words": "Halloran"}),
+        ("mcp__memory__forget", {"words": "Halloran", "confirm": True}),
+    )
+    with messages_api("It is forgotten.", *calls) as (address, asked):
+        user.run("claude", "-p", FORGET, "--allowedTools", "mcp__memory__forget", ANTHROPIC_BASE_URL=address)
+    offered = [tool["name"] for tool in json.loads(asked[0])["tools"] if tool["name"].startswith("mcp__memory")]
+    assert sorted(offered) == ["mcp__memory__add_long_term_memory", "mcp__memory__forget"], "always in the context"
+    assert "This would go" in asked[1]
+    with messages_api("Hello.") as (address, asked):
+        user.run("claude", "-p", "hello", ANTHROPIC_BASE_URL=address)
+        user.run("claude", "-p", "Who is my dentist, and on which street?", ANTHROPIC_BASE_URL=address)
+    assert not any("Halloran" in body or "Elm Street" in body for body in asked)
+    assert "Halloran" not in user.server("list") + user.server("recalls", "--json", "-n", "1")
+    assert "Elm Street" in user.server("search", "--archived", "Halloran"), "the owner can bring it back"
+
+
 def test_what_is_said_in_a_project_lies_in_its_own_conversation(user: User) -> None:
     user.server("install", "claude-code", "--with-hooks")
     user.server("install", "claude-code", "--with-hooks", "--project", "--conversation", "heron")
