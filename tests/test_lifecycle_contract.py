@@ -17,11 +17,12 @@ from memory_server.config import Settings
 from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
-from memory_server.kernel.lifecycle import Lifecycle, Sought, engine_of
+from memory_server.kernel.lifecycle import FAMILIES, Lifecycle, Sought, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.memories import forgetting
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
@@ -91,11 +92,19 @@ def refs(app: App) -> Engine:
     return Engine(app, app.memories.engines[1], "refs/short-term", store, delete, texts)
 
 
+async def stored_in_every_family(app: App) -> None:
+    for make in (conversations, notes, refs):
+        await make(app).store("apples grow here")
+    await app.conversation("小明").long_term.add("birthday", "Congratulate on the apples", "true")
+    await app.knowledge.sessions.add(SessionIds("alice"), "apples are red", mode="direct")
+    await app.knowledge.layers["project"].save("fruit", "apples are round", ["tree"])
+
+
 ENGINES = {"conversations": conversations, "notes": notes, "refs": refs}
 
 
 @pytest.fixture(params=ENGINES)
-async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+async def engine(request: pytest.FixtureRequest, tmp_path: Path, elsewhere: None) -> AsyncIterator[Engine]:
     async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
         yield ENGINES[request.param](app)
 
@@ -159,27 +168,72 @@ async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_
     assert gone.id == item.id
 
 
-async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(tmp_path: Path) -> None:
+async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(tmp_path: Path, elsewhere: None) -> None:
     settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
     async with open_memory(tmp_path / "data", settings=settings) as app:
-        await app.conversation("小明").long_term.add("birthday", "Congratulate on the apples", "true")
-        alice, bob = SessionIds("alice"), SessionIds("bob")
-        await app.knowledge.sessions.add(alice, "apples are red", mode="direct")
-        await app.knowledge.sessions.add(bob, "apples are green", mode="direct")
-        await app.knowledge.layers["project"].save("fruit", "apples are round", ["tree"])
+        await stored_in_every_family(app)
+        await app.knowledge.sessions.add(SessionIds("bob"), "apples are green", mode="direct")
         found = {
             (item.family, item.place)
             for engine in app.memories.engines
             for item in await engine.find(Sought(("apples",)))
         }
         places = ("triggers", "小明"), ("sessions", "sessions/alice"), ("sessions", "sessions/bob")
-        assert found == {*places, ("layers", "layers/project")}
+        others = ("memories", "小明"), ("notes", "notes"), ("refs", "refs/short-term"), ("layers", "layers/project")
+        assert found == {*places, *others}
         knowledge = app.memories.engines[1]
         [fact] = await knowledge.find(Sought(user="alice"))
         assert fact.text == "apples are red"
         [entry] = await knowledge.find(Sought(("tree",)))
         assert (entry.id, entry.title) == ("fruit", "fruit")
         assert await app.memories.engines[0].find(Sought(user="alice")) == []
+
+
+async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_one_undo(engine: Engine) -> None:
+    for text in ("apples grow here", "pears grow there", "stones do not"):
+        await engine.store(text)
+    engines = engine.app.memories.engines
+    meant = await forgetting.find(engines, ["grow"], Sought())
+    change = await forgetting.forget(engines, meant)
+    assert change is not None
+    assert await engine.texts() == ["stones do not"]
+    assert await engine.past.find(Sought(("grow",))) == []
+    assert [item.id for item in await engine.past.find(Sought(("grow",), archived=True))] == [item.id for item in meant]
+    newest, *_ = await engine.past.history()
+    assert newest.by == f"forget {change}"
+    assert await forgetting.forget(engines, meant) is None, "twice is once"
+    undone = await forgetting.undo(engines, change, by="undo")
+    assert await engine.texts() == ["apples grow here", "pears grow there", "stones do not"]
+    for wrong in (change, "00000000", "memory"):
+        with pytest.raises(InvalidInput):
+            await forgetting.undo(engines, wrong, by="undo")
+    await forgetting.undo(engines, undone.id, by="undo")
+    assert await engine.texts() == ["stones do not"]
+
+
+async def test_one_undo_brings_back_what_was_forgotten_in_every_family(tmp_path: Path, elsewhere: None) -> None:
+    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+    async with open_memory(tmp_path / "data", settings=settings) as app:
+        await stored_in_every_family(app)
+        engines = app.memories.engines
+        before = await forgetting.find(engines, ["apples"], Sought())
+        assert {item.family for item in before} == set(FAMILIES)
+        change = await forgetting.forget(engines, before)
+        assert await forgetting.find(engines, ["apples"], Sought()) == []
+        assert change is not None
+        assert (await forgetting.undo(engines, change, by="undo")).steps
+        assert {(item.family, item.id) for item in await forgetting.find(engines, ["apples"], Sought())} == {
+            (item.family, item.id) for item in before
+        }
+
+
+async def test_words_are_looked_for_before_ids(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    await engine.store("pears grow there")
+    engines = engine.app.memories.engines
+    [pears] = await forgetting.find(engines, ["pears grow"], Sought())
+    assert await forgetting.find(engines, [pears.id[:8]], Sought()) == [pears]
+    assert await forgetting.find(engines, ["plums"], Sought()) == []
 
 
 async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
@@ -22,6 +22,7 @@ from memory_server.conversations.changes import (
     TriggerSet,
     Unpinned,
     change_id,
+    removing,
 )
 from memory_server.conversations.contents import Contents, contents_of, restore_changes
 from memory_server.conversations.conversation import Conversations
@@ -93,6 +94,21 @@ class ConversationLifecycle:
                 items += [_item(name, memory, archived=True) for key, memory in removed.items() if key not in keys]
                 found += await asyncio.to_thread(sought.among, items)
         return sorted(found, key=lambda item: -item.at_ms)
+
+    async def forget(self, items: Collection[Item], *, by: str) -> int:
+        count = 0
+        for place in sorted({item.place for item in items if item.family in ("memories", "triggers")}):
+            short, long = (
+                {i.id for i in items if i.place == place and i.family == f} for f in ("memories", "triggers")
+            )
+
+            def decide(state: ConversationState) -> tuple[Sequence[Change], _Gone]:
+                gone: list[Memory] = [each for key, each in state.short_term.items() if key in short]  # noqa: B023
+                gone += [each for key, each in state.long_term.items() if key in long]  # noqa: B023
+                return [removing(each, "deleted") for each in gone], _Gone(len(gone))
+
+            count += (await self._services.commit(place, decide, by=by)).count
+        return count
 
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
@@ -238,6 +254,11 @@ class _Counted(Done):
     counts: MergeCounts
 
 
+@dataclass(frozen=True, slots=True)
+class _Gone(Done):
+    count: int
+
+
 _DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
 """Changes that are named by their class."""
 
@@ -264,7 +285,7 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
         return Item("memories", place, memory.id, memory.time_ms, memory.text, archived=archived)
     at_ms = memory.updated_ms or memory.created_ms
     also = memory.trigger, memory.created_context, memory.updated_context or ""
-    return Item("triggers", place, memory.name, at_ms, memory.prompt, archived=archived, also=also)
+    return Item("triggers", place, memory.name, at_ms, memory.prompt, memory.name, archived=archived, also=also)
 
 
 def _leaving(gone: Forgotten) -> Leaving:

@@ -3,7 +3,7 @@ history, clean-up, upkeep, doctor and backups loop over the engines. tests/test_
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
@@ -77,7 +77,7 @@ class Sought:
                 return False
             if ids and not any(_names(each, item) for each in ids):
                 return False
-            held = index_form("\n".join((item.id, item.title, item.text, *item.also))) if words else ""
+            held = index_form("\n".join((item.title, item.text, *item.also))) if words else ""
             return all(word in held for word in words)
 
         return list(filter(meant, items))
@@ -177,6 +177,10 @@ class Lifecycle(Protocol):
 
     async def find(self, sought: Sought) -> list[Item]:
         """The items that are meant, newest first."""
+
+    async def forget(self, items: Collection[Item], *, by: str) -> int:
+        """Move those of `items` that are live here into the archive, as one change for each place; how many these
+        were."""
 
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
+from memory_server.knowledge.layers import Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
@@ -71,6 +72,38 @@ class KnowledgeLifecycle:
                 found += await asyncio.to_thread(sought.among, [_item(scope, entry) for entry in entries])
         return sorted(found, key=lambda item: -item.at_ms)
 
+    async def forget(self, items: Collection[Item], *, by: str) -> int:
+        """As `Lifecycle.forget`. Files of layers have no history: so a note of the operation names them."""
+        count, now_ms = 0, self._clock()
+        for scope, store in await self._knowledge.places():
+            names = {item.id for item in items if item.place == place_of(scope)}
+
+            def decide(held: ScopeView) -> tuple[Sequence[Change], list[Entry]]:
+                there = [each for each in held.entries(Filter()) if _item(scope, each).id in names]  # noqa: B023
+                return to_archive([(each, "deleted") for each in there], now_ms), there
+
+            gone = (await store.commit(scope, decide, Operation("forget", by))).result if names else []
+            if gone and scope.space == "layers":
+                layer = self._layer(scope)
+                detail = {"keys": [each.key for each in gone], "folder": str(layer.folder.place)}
+                await self._store.log_operation(scope, Operation("forget", by, detail=detail))
+            count += len(gone)
+        self._knowledge.notes.changed()
+        return count
+
+    def _layer(self, scope: Scope) -> Layer:
+        return self._knowledge.layers["global" if scope.owner == "global" else "project"]
+
+    async def _bring_back(self, scope: Scope, operation: Operation, by: str) -> Undone:
+        """Take back that entries of a layer were forgotten, whose files were moved into its archive."""
+        change, layer = change_id(operation.seq), self._layer(scope)
+        if operation.op != "forget" or operation.detail["folder"] != str(layer.folder.place):
+            raise InvalidInput("{change} was made in another folder; run undo in that project.", change)
+        back = [await layer.restore(key, by=by) for key in operation.detail["keys"]]
+        detail = {"change": change, "keys": operation.detail["keys"]}
+        made = await self._store.log_operation(scope, Operation("undo", by, detail=detail))
+        return Undone(change_id(made), tuple(HistoryStep(_("knowledge"), each.key) for each in back))
+
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
     ) -> list[PastChange]:
@@ -80,7 +113,7 @@ class KnowledgeLifecycle:
             page = await self._store.operations(before=seq, limit=limit)
             for scope, done in page:
                 if place in (None, name := place_of(scope)):
-                    ids = done.entries or (None,)
+                    ids = done.entries or done.detail.get("keys") or (None,)
                     steps = (HistoryStep(_(done.op), None if entry is None else str(entry)) for entry in ids)
                     found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
             if place is None or len(page) < limit:
@@ -99,6 +132,8 @@ class KnowledgeLifecycle:
                 place_of(scope),
                 place,
             )
+        if scope.space == "layers":
+            return await self._bring_back(scope, operation, by)
         if REPLACED in operation.detail:
             former = Path(operation.detail[REPLACED])
             if not await asyncio.to_thread(former.exists):
@@ -219,7 +254,7 @@ class KnowledgeLifecycle:
         nothing was changed."""
         other, overwrite = self._store.copy_at(copy), mode == "overwrite"
         try:
-            for scope in await other.scopes():
+            for scope in [each for each in await other.scopes() if each.space != "layers"]:
                 if overwrite:
                     count, change = (await other.read(scope, lambda held: held.figures())).count, None
                 else:
