@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
 from itertools import islice
@@ -22,13 +22,15 @@ from memory_server.conversations.changes import (
     TriggerSet,
     Unpinned,
     change_id,
+    memories_in,
     removing,
 )
-from memory_server.conversations.contents import Contents, contents_of, restore_changes
+from memory_server.conversations.contents import Contents, contents_of, restore_changes, without_erased
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory, conversation_id_of
+from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory, conversation_id_of, texts_of
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
@@ -110,6 +112,32 @@ class ConversationLifecycle:
             count += (await self._services.commit(place, decide, by=by)).count
         return count
 
+    async def texts_of(self, items: Collection[Item]) -> set[str]:
+        found: set[str] = set()
+        for place in {item.place for item in items if item.family in ("memories", "triggers")}:
+            names = {item.id for item in items if item.place == place}
+            state = await self._services.store.read(place)
+            for known in (state.short_term, state.long_term):
+                found.update(text for key, memory in known.items() if key in names for text in texts_of(memory))
+            for commit in await self._services.store.history(place, limit=_ALL):
+                for memory in memories_in(commit.changes):
+                    found.update(texts_of(memory) if memory.key in names else ())
+        return found
+
+    async def erase(self, erasure: Erasure) -> None:
+        for place in await self.places():
+            await self._services.store.compact(place, erased=erasure.held_in)
+
+    async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
+        def is_gone(memory: Memory) -> bool:
+            return memory.key in erasure.ids or erasure.held_in(texts_of(memory))
+
+        def kept(contents: Contents) -> Contents:
+            short = tuple(each for each in contents.short_term if not is_gone(each))
+            return replace(contents, short_term=short, long_term=tuple(e for e in contents.long_term if not is_gone(e)))
+
+        await asyncio.to_thread(backups.rewrite, name, kept)
+
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
     ) -> list[PastChange]:
@@ -122,8 +150,9 @@ class ConversationLifecycle:
     async def _history(self, name: str, before: str | None, limit: int) -> list[PastChange]:
         commits = await self._conversations.get(name).archive.history(before=before, limit=limit)
         return [
-            PastChange(change_id(name, made.version), name, made.at_ms, made.by, tuple(map(step_of, made.changes)))
+            PastChange(change_id(name, made.version), name, made.at_ms, made.by, steps or (HistoryStep(_("erased")),))
             for made in commits
+            for steps in [tuple(map(step_of, made.changes))]
         ]
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
@@ -226,6 +255,7 @@ class ConversationLifecycle:
             )
 
     async def _restore(self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: int) -> RestoredPlace:
+        contents = without_erased(contents, self._services.erased)
         name = contents.conversation_id
         archived = archived_ids(await self._services.store.archive(name))
 
@@ -259,6 +289,7 @@ class _Gone(Done):
     count: int
 
 
+_ALL = 2**62
 _DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
 """Changes that are named by their class."""
 

@@ -12,6 +12,7 @@ from memory_server.kernel.text import Finding
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+    from memory_server.kernel.erasure import Erasure
 
 HISTORY_PAGE = 50
 """Changes on a page of the history: what fits on a screen or two."""
@@ -181,6 +182,16 @@ class Lifecycle(Protocol):
     async def forget(self, items: Collection[Item], *, by: str) -> int:
         """Move those of `items` that are live here into the archive, as one change for each place; how many these
         were."""
+
+    async def texts_of(self, items: Collection[Item]) -> set[str]:
+        """All texts of `items`, live or archived, that this engine has, also those that they had before an edit."""
+
+    async def erase(self, erasure: Erasure) -> None:
+        """Remove for good, from all that this engine keeps, what is erased. Its live items were forgotten before. A
+        crash leaves the old or the new state of each store; doing it again finishes."""
+
+    async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
+        """The same in what a backup holds of this engine, which is checked before; all of it or nothing."""
 
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE

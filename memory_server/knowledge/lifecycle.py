@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+from memory_server.kernel.erasure import Erasure, left_out_text
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
@@ -29,7 +30,18 @@ from memory_server.kernel.lifecycle import (
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
-from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
+from memory_server.knowledge.entry import (
+    EVERYTHING,
+    Change,
+    Entry,
+    Filter,
+    Operation,
+    Purge,
+    Reason,
+    change_id,
+    is_change_id,
+    seq_of,
+)
 from memory_server.knowledge.layers import Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
@@ -103,6 +115,41 @@ class KnowledgeLifecycle:
         detail = {"change": change, "keys": operation.detail["keys"]}
         made = await self._store.log_operation(scope, Operation("undo", by, detail=detail))
         return Undone(change_id(made), tuple(HistoryStep(_("knowledge"), each.key) for each in back))
+
+    async def texts_of(self, items: Collection[Item]) -> set[str]:
+        found: set[str] = set()
+        for scope, store in await self._knowledge.places():
+            names = {item.id for item in items if item.place == place_of(scope)}
+            if not names:
+                continue
+
+            def read(held: ScopeView, scope: Scope = scope, names: Collection[str] = names) -> list[str]:
+                meant = [each for each in held.entries(EVERYTHING) if _item(scope, each).id in names]
+                former = [] if scope.space == "layers" else held.former_texts([each.id for each in meant])
+                return [
+                    *former,
+                    *(text for each in meant for text in (each.body, each.title, *_item(scope, each).also)),
+                ]
+
+            found.update(await store.read(scope, read))
+        return found
+
+    async def erase(self, erasure: Erasure) -> None:
+        """As `Lifecycle.erase`. A repository keeps its own past of the files of a layer."""
+        for scope, store in await self._knowledge.places():
+            if scope.space == "layers" and (names := erasure.in_place(place_of(scope))):
+
+                def decide(held: ScopeView, names: Collection[str] = names) -> tuple[Sequence[Change], None]:
+                    return [Purge(e.id) for e in held.entries(EVERYTHING) if (e.key or e.ref) in names], None
+
+                await store.commit(scope, decide, Operation("erase"))
+        for each in filter(None, (self._store, self._knowledge.ref_options.store)):
+            await each.erase(erasure)
+        self._knowledge.notes.changed()
+
+    async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
+        if await asyncio.to_thread(backups.knowledge_of(name).exists):
+            await self._store.erase(erasure, backups.knowledge_of(name))
 
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
@@ -252,25 +299,37 @@ class KnowledgeLifecycle:
         """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
         `overwrite` makes the store equal to the copy, as one change. Raises StorageError: the copy cannot be used;
         nothing was changed."""
-        other, overwrite = self._store.copy_at(copy), mode == "overwrite"
+        other, overwrite, erased = self._store.copy_at(copy), mode == "overwrite", list[Entry]()
         try:
             for scope in [each for each in await other.scopes() if each.space != "layers"]:
                 if overwrite:
                     count, change = (await other.read(scope, lambda held: held.figures())).count, None
                 else:
                     count, change = await self._merge(other, scope, dry_run=dry_run, by=by)
-                yield RestoredPlace(self.keeps, place_of(scope), MergeCounts(added=count), (), change)
+                again = await other.read(scope, self._again)
+                erased += again
+                said = (left_out_text(len(again)),) if again else ()
+                count -= len(again) if overwrite else 0
+                yield RestoredPlace(self.keeps, place_of(scope), MergeCounts(added=count), said, change)
         finally:
             await other.aclose()
         if overwrite and not dry_run:
-            await self._store.replace_by(copy, NOTES, Operation("overwrite", by))
+            purge = lambda _, held: ([Purge(each.id) for each in self._again(held)], None)  # noqa: E731
+            await self._store.replace_by(copy, NOTES, Operation("overwrite", by), purge if erased else None)
+            if erased:  # also from the free pages
+                await self._store.erase(Erasure((), tuple(each.body for each in erased)))
         self._knowledge.notes.changed()
+
+    def _again(self, held: ScopeView) -> list[Entry]:
+        """The entries that were erased here for good."""
+        return [each for each in held.entries(EVERYTHING) if self._store.erased([each.body])]
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
         theirs = await other.read(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
-            coming = [entry for each in theirs if (entry := _newer(held, each)) is not None]
+            wanted = (each for each in theirs if not self._store.erased([each.body]))
+            coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
             return [] if dry_run else coming, len(coming)
 
         done = await self._store.commit(scope, decide, Operation("restore", by))

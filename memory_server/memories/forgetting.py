@@ -6,13 +6,16 @@ takes all of them back.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, pieces_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import HistoryStep, Item, Lifecycle, Sought, Undone, engine_of
+from memory_server.kernel.recalls import RecallLog
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")
@@ -38,6 +41,38 @@ async def forget(engines: Engines, items: Collection[Item]) -> str | None:
     """Move items into the archive; the id of the change. None: none of them is there any more."""
     change = secrets.token_hex(4)
     return change if sum([await engine.forget(items, by=f"forget {change}") for engine in engines]) else None
+
+
+async def erasure_of(
+    engines: Engines, items: Collection[Item], words: Sequence[str] = (), user: str | None = None
+) -> Erasure:
+    """What erasing these items means: also those of exactly the same text, and all their texts, except those that
+    stand in something that stays."""
+    everything = [item for engine in engines for item in await engine.find(Sought(archived=None))]
+    texts, keys = {item.text for item in items}, {(item.place, item.family, item.id) for item in items}
+    meant = [each for each in everything if each.text in texts or (each.place, each.family, each.id) in keys]
+    gone = {id(each) for each in meant}
+    staying = "\n".join(
+        text for each in everything if id(each) not in gone for text in (each.text, each.title, *each.also)
+    )
+    found = {text for engine in engines for text in await engine.texts_of(meant)}
+
+    def alone(these: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted({each for each in these if len(each.encode()) >= LEAST_BYTES and each not in staying}))
+
+    whole = alone(found)
+    return Erasure(tuple(meant), whole, alone(piece for text in whole for piece in pieces_of(text)), tuple(words), user)
+
+
+async def erase(engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog) -> None:
+    """Erase for good; nothing brings it back, and doing it again finishes what a crash left. It ends by
+    `tombstones.end`."""
+    await asyncio.to_thread(tombstones.begin, erasure)
+    for engine in engines:
+        await engine.forget(erasure.items, by="erase")
+    for engine in engines:
+        await engine.erase(erasure)
+    await asyncio.to_thread(recalls.rewrite, lambda line: None if erasure.in_recall(line) else line)
 
 
 async def undo(engines: Engines, change: str, place: str | None = None, *, by: str) -> Undone:
