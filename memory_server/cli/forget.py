@@ -30,9 +30,10 @@ _CELLS, _BEFORE = 70, 25
 async def forget(app: App, flags: Namespace) -> int:
     if flags.in_backups and not flags.for_good:
         raise InvalidInput("--in-backups works only with --for-good; without it, backups stay as they are.")
-    if flags.for_good and not flags.dry_run and (begun := app.home.erased.begun()) is not None:
+    begun, status = app.home.erased.begun() if flags.for_good and not flags.dry_run else None, 0
+    if begun is not None:
         complain(_("An erasing that was interrupted is finished first."))
-        await _erase(app, begun, await _backups_with(app, begun) if flags.in_backups else [])
+        status = await _erase(app, begun, await _backups_with(app, begun) if flags.in_backups else [])
     if not flags.words and not flags.user:
         raise InvalidInput("Write words of what is meant, or its id: `memory-server forget dentist`.")
     zone, place = app.settings.zone, (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
@@ -41,6 +42,8 @@ async def forget(app: App, flags: Namespace) -> int:
     where = Sought(family=flags.family, place=place, since_ms=since, until_ms=until, user=flags.user)
     where = replace(where, archived=None if flags.for_good else False)
     items, out = await forgetting.find(app.memories.engines, flags.words, where), console()
+    if not items and begun is not None:
+        return status
     if not items:
         raise InvalidInput("Nothing here holds these words; `memory-server list` shows what is kept.")
     _show(app, items, flags.words)
@@ -68,8 +71,10 @@ async def forget(app: App, flags: Namespace) -> int:
 
 
 async def _for_good(app: App, flags: Namespace, items: Sequence[Item], count: str) -> int:
-    """Say what is erased and where, ask, do it, and search for it; 1 if it is found."""
-    erasure, out = await forgetting.erasure_of(app.memories.engines, items, flags.words, flags.user), console()
+    """Say what is erased and where, ask, do it, and search for it; 1 if it is found outside of the backups."""
+    narrowed = hasattr(flags, "conversation") or flags.family or flags.since or flags.until or flags.user
+    words = [] if narrowed else [word for each in flags.words for word in each.split()]
+    erasure, out = await forgetting.erasure_of(app.memories.engines, items, words, flags.user), console()
     backups = await _backups_with(app, erasure)
     out.print(_PLACES)
     if backups:
@@ -100,7 +105,7 @@ async def _erase(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
     out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
     for path in left:
         out.print(escape(str(path)))
-    return 1 if left else 0
+    return int(any(path.parent != home.backups.folder for path in left))
 
 
 async def _backups_with(app: App, erasure: Erasure) -> list[str]:

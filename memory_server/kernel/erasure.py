@@ -20,8 +20,8 @@ _PIECE_CHARS = 60
 
 @dataclass(frozen=True)
 class Erasure:
-    """What is erased: `items`, and their `texts`, also former ones, that stand in nothing that stays. `words`: by which
-    it was looked for. `user`: all of this user."""
+    """What is erased: `items`, and their `texts`, also former ones, that stand in nothing that stays. `words`: what
+    held all of them in the past goes too. `user`: all of this user."""
 
     items: tuple[Item, ...]
     texts: tuple[str, ...]
@@ -50,7 +50,7 @@ class Erasure:
         """Whether a value of JSON, or bytes, hold a text or a memory that is erased."""
         match value:
             case str():
-                return any(form in value for form in self._spelled)
+                return any(form in value for form in self._spelled) or self._is_named_in(value)
             case bytes():
                 return any(form in value for form in self.forms)
             case Mapping():
@@ -59,15 +59,17 @@ class Erasure:
                 return any(map(self.held_in, value))
         return False
 
-    def in_recall(self, line: Mapping[str, Any]) -> bool:
-        """Whether a line of the record of recalls tells of it."""
+    def _is_named_in(self, text: str) -> bool:
         from nlp.index_terms import index_form
 
-        said = index_form(str(line.get("said", "")))
-        asked = bool(self.words) and all(index_form(word) in said for word in self.words)
+        said = index_form(text) if self.words else ""
+        return bool(said) and all(index_form(word) in said for word in self.words)
+
+    def in_recall(self, line: Mapping[str, Any]) -> bool:
+        """Whether a line of the record of recalls tells of it."""
         names = {item.id for item in self.items}
         came = [item.get("id") for key in ("came", "near") for item in line.get(key, ())]
-        return asked or self.held_in(line) or not names.isdisjoint([*came, *line.get("used", ())])
+        return self.held_in(line) or not names.isdisjoint([*came, *line.get("used", ())])
 
 
 def left_out_text(count: int) -> str:
