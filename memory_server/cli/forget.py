@@ -100,7 +100,8 @@ async def _erase(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
         except StorageError as error:
             complain(str(error))
     await asyncio.to_thread(home.erased.end)
-    left = await asyncio.to_thread(home.holding, erasure)
+    layers = [each.folder.place for each in app.knowledge.layers.known]
+    left = await asyncio.to_thread(home.holding, erasure, *layers)
     out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
     out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
     for path in left:
