@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from random import Random
@@ -12,7 +12,8 @@ from memory_server.conversations.model import Memory, excess
 from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaused, QuotaReached
+from memory_server.kernel.erasure import left_out_text
+from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaused, NothingToKeep, QuotaReached
 from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
@@ -49,7 +50,7 @@ class Services:
     `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
     session of calls that name none; None: unknown. `paused` gives the pause that lasts now; `full` says whether
     the memories take all the room that they may. `meter` counts calls and events. `meaning` gives the vectors of
-    texts; None: no model makes any."""
+    texts; None: no model makes any. `erased`: whether one of these texts was erased for good."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -67,6 +68,7 @@ class Services:
     full: Callable[[], bool] = lambda: False
     meter: Meter = field(default_factory=Meter)
     meaning: Callable[[], Similarities] | None = None
+    erased: Callable[[Iterable[str]], bool] = lambda _texts: False
 
     def refuse_while_paused(self) -> None:
         """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is
@@ -80,6 +82,11 @@ class Services:
         they may."""
         if self.full():
             raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
+
+    def refuse_erased(self, *texts: str) -> None:
+        """Raises NothingToKeep: one of these texts was erased for good."""
+        if self.erased(texts):
+            raise NothingToKeep("{left}: it was erased for good, so it is not stored.", left_out_text(1))
 
     async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
         """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""

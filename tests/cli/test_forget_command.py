@@ -1,0 +1,225 @@
+"""`memory-server forget` from end to end, and that a turn which asks for it is not stored."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_transcripts import assistant, event, transcript, user
+
+from memory_server.cli.parser import main
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
+
+Run = Callable[..., str]
+FORGET = {"type": "tool_use", "id": "t1", "name": "mcp__memory__forget", "input": {"words": "Halloran"}}
+THEIRS = {"type": "tool_use", "id": "t1", "name": "mcp__notes__forgetful", "input": {}}
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
+    """`run("forget", "cat")`: what it prints; `given` is standard input."""
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def run(*arguments: str, given: Any = None, status: int = 0, now: str = "2026-06-25T08:00:00Z") -> str:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        ended = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
+        out, err = capfd.readouterr()
+        assert ended == status, err
+        return out if status == 0 else err
+
+    return run
+
+
+@pytest.fixture
+def stored(run: Run) -> None:
+    run("remember", "My dentist is Dr. Halloran on Elm Street.")
+    run("remember", "The cat is called Miso.")
+
+
+@pytest.mark.usefixtures("stored")
+def test_what_holds_the_words_is_shown_and_forgotten_and_one_undo_brings_it_back(run: Run) -> None:
+    out = run("forget", "halloran", "--yes")
+    assert "My dentist is Dr. Halloran" in out
+    assert "Miso" not in out
+    assert "Forgot 1 memory. Until 2026-09-23" in out
+    assert run("search", "Halloran").startswith("0 memories found")
+    [change] = re.findall(r"undo ([0-9a-f]{8})", out)
+    assert run("undo", change).startswith(f"Undid {change}")
+    assert "Elm Street" in run("search", "Halloran")
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("forget", "Halloran"), "nobody is there to be asked; add --yes"),
+        (("forget", "broccoli", "--yes"), "Nothing here holds these words"),
+        (("forget", "Halloran", "Miso", "--yes"), "Nothing here holds these words"),
+        (("forget", "--yes"), "Write words of what is meant"),
+        (("forget", "Halloran", "--yes", "-c", "nowhere"), "There is no conversation nowhere"),
+        (("forget", "Halloran", "--yes", "--family", "notes"), "Nothing here holds these words"),
+        (("forget", "Halloran", "--yes", "--since", "2026-06-26"), "Nothing here holds these words"),
+        (("forget", "Halloran", "--yes", "--until", "yesterday"), "is not a time"),
+        (("--read-only", "forget", "Halloran", "--yes"), "read_only"),
+    ],
+)
+def test_what_cannot_be_forgotten_is_said_and_nothing_changes(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    assert said in run(*arguments, status=2)
+    assert "Elm Street" in run("search", "Halloran")
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_dry_run_changes_nothing(run: Run) -> None:
+    assert "Would forget 1 memory." in run("forget", "Halloran", "--dry-run")
+    assert "Elm Street" in run("search", "Halloran")
+
+
+def stopped(run: Run, tmp_path: Path, *entries: dict[str, Any], **fields: Any) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(transcript(*entries))
+    run("hook", given=event("Stop", transcript_path=str(path), **fields))
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_turn_in_which_forget_was_called_keeps_no_text_and_a_new_session_is_not_shown_what_it_was(
+    run: Run, tmp_path: Path
+) -> None:
+    begun = event("SessionStart", source="startup", session_id="s2")
+    assert "Halloran" in run("hook", given=begun)
+    run("hook", given=event("UserPromptSubmit", prompt="Forget my dentist Dr. Halloran", prompt_id="p1"))
+    assert "Forget my dentist" in run("recalls", "--json")
+    called = json.loads(run("call", "forget", json.dumps({"words": "dentist Halloran", "confirm": True})))
+    assert called["forgotten"]
+    asked = user("Forget my dentist Dr. Halloran", "p1"), assistant(FORGET), assistant("Halloran is forgotten.")
+    stopped(run, tmp_path, *asked, prompt_id="p1")
+    assert run("search", "Halloran").startswith("0 memories found")
+    assert "Forget my dentist" not in run("recalls", "--json")
+    block = run("hook", given={**begun, "session_id": "s3"})
+    assert "Miso" in block
+    assert "Halloran" not in block
+
+
+def test_another_tool_or_an_earlier_turn_keeps_no_text_back(run: Run, tmp_path: Path) -> None:
+    first = user("Forget it", "p1"), assistant(FORGET), assistant("Done.")
+    second = user("I have a bicycle", "p2"), assistant(THEIRS), assistant("A bicycle, nice.")
+    stopped(run, tmp_path, *first, *second, prompt_id="p2")
+    assert "bicycle" in run("list")
+    assert "Forget it" not in run("list")
+
+
+def test_remember_turn_stores_no_turn_that_calls_forget(run: Run) -> None:
+    asked = {"role": "user", "content": "Forget my dentist"}
+    answers = (
+        {"role": "assistant", "content": [{"type": "text", "text": "Done."}, FORGET]},
+        {"role": "assistant", "content": "Done.", "tool_calls": [{"id": "1", "function": {"name": "forget"}}]},
+    )
+    for answer in answers:
+        done = json.loads(run("call", "remember_turn", json.dumps({"messages": [asked, answer]})))
+        assert not done["stored"]
+    theirs = {"role": "assistant", "content": [{"type": "text", "text": "Done."}, THEIRS]}
+    assert json.loads(run("call", "remember_turn", json.dumps({"messages": [asked, theirs]})))["stored"]
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_tool_first_says_what_would_go_and_asks_for_either_words_or_ids(run: Run) -> None:
+    shown = json.loads(run("call", "forget", '{"words": "Halloran"}'))
+    assert (shown["found"], shown["forgotten"]) == (1, False)
+    for wrong in ("{}", '{"words": " "}', '{"words": "a", "ids": ["b"]}'):
+        assert "either words that it holds, or ids" in run("call", "forget", wrong, status=1)
+    ids = json.dumps({"ids": [shown["items"][0]["id"]], "confirm": True})
+    done = json.loads(run("call", "forget", ids))
+    assert done["forgotten"]
+    assert json.loads(run("call", "undo_change", json.dumps({"changeId": done["changeId"]})))["changes"]
+    assert "Elm Street" in run("search", "Halloran")
+    assert json.loads(run("call", "forget", '{"words": "broccoli", "confirm": true}'))["found"] == 0
+
+
+@pytest.mark.usefixtures("stored")
+def test_erasing_names_the_places_and_the_backups_and_says_that_nothing_is_found(run: Run, tmp_path: Path) -> None:
+    run("backup", "before")
+    before = run("search", "Halloran")
+    said = run("forget", "Halloran", "--for-good", "--dry-run")
+    for part in (
+        "history",
+        "free pages",
+        "cannot be undone",
+        "transcripts of clients",
+        "(--in-backups): before",
+        "Would",
+    ):
+        assert part in said
+    assert "nobody is there to be asked" in run("forget", "Halloran", "--for-good", status=2)
+    assert run("search", "Halloran") == before
+    out = run("forget", "Halloran", "--for-good", "--in-backups", "--yes")
+    assert "Erased 1 memory." in out
+    assert "found in 0 places" in out
+    assert run("search", "Halloran").startswith("0 memories found")
+    assert "erased" in run("history")
+    assert "0 errors, 0 warnings" in run("doctor")
+    assert "--in-backups works only with --for-good" in run("forget", "Miso", "--in-backups", "--yes", status=2)
+
+
+@pytest.mark.usefixtures("stored")
+def test_what_stays_in_backups_is_named_and_does_not_come_back(run: Run, tmp_path: Path) -> None:
+    run("backup", "before")
+    run("export", str(tmp_path / "all.jsonl"))
+    out = run("forget", "Halloran", "--for-good", "--yes")
+    assert "found in 1 place." in out
+    assert "before.backup.gz" in out
+    run("backup", "restore", "before", status=1)
+    assert run("search", "Halloran").startswith("0 memories found")
+    run("import", str(tmp_path / "all.jsonl"))
+    assert run("search", "Halloran").startswith("0 memories found")
+    assert "1 erased memory was left out" in run("remember", "My dentist is Dr. Halloran on Elm Street.")
+    said = user("My dentist is  dr. halloran on elm street.", "p1"), assistant("Noted.")
+    stopped(run, tmp_path, *said, prompt_id="p1")
+    assert run("search", "Halloran").startswith("0 memories found")
+
+
+@pytest.mark.usefixtures("stored")
+def test_an_erasing_that_was_interrupted_is_finished_by_the_next(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise StorageUnwritable("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KnowledgeLifecycle, "erase", stopped)
+        assert "the disk is full" in run("forget", "Halloran", "--for-good", "--yes", status=1)
+    assert (tmp_path / "data" / ".memory-server" / "erasing.json").exists()
+    assert "found in 0 places" in run("forget", "Halloran", "--for-good", "--yes")
+    assert not (tmp_path / "data" / ".memory-server" / "erasing.json").exists()
+
+
+def test_all_of_a_user_is_erased(run: Run, tmp_path: Path) -> None:
+    for name, fact in (("alice", "Alice collects stamps"), ("bob", "Bob plays the piano")):
+        given = {"user_id": name, "messages": [{"role": "user", "content": fact}]}
+        run("call", "memory_add", json.dumps(given))
+    assert "found in 0 places" in run("forget", "--user", "alice", "--for-good", "--yes")
+    data = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert b"alice" not in data
+    assert b"stamps" not in data
+    assert b"Bob plays the piano" in data
+
+
+def test_a_token_is_removed_with_everything_of_its_tenant(run: Run, tmp_path: Path) -> None:
+    for name, tenant in (("phone", "carol"), ("laptop", "carol"), ("own", None)):
+        run("tokens", "add", name, *(() if tenant is None else ("--tenant", tenant)))
+    run("remember", "My PIN is 4711.", "--tenant", "carol")
+    folder = tmp_path / "data" / ".memory-server" / "tenants" / "carol"
+    assert folder.is_dir()
+    for name, said in (("phone", "laptop enter carol too"), ("own", "has no tenant"), ("none", "has no tenant")):
+        assert said in run("tokens", "remove", name, "--erase", "--yes", status=2)
+    run("tokens", "remove", "laptop")
+    assert "nobody" in run("tokens", "remove", "phone", "--erase", status=2) or folder.is_dir()
+    assert "Everything of carol is erased." in run("tokens", "remove", "phone", "--erase", "--yes")
+    assert not folder.exists()
+    assert run("tokens", "list").split()[0] == "own"
