@@ -129,13 +129,13 @@ def _look(add: Add) -> None:
     recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL)
     _argument(recalls, "-n", "N", _("recalls shown; usually 20"), type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))
-    _switch(recalls, "--json", _("JSON, one line each"))
+    _json(recalls)
     about = _("Show who changed what and when, newest first.")
     history = add("history", "inspection.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int, default=20)
     _argument(history, "--before", "CHANGE", _("only changes before this one"))
     about, both = _("Show which folder holds what."), ("where, daemon", _("Show which folder and process does what."))
-    add("where", "inspection.where", about, "where", listed=both)
+    _json(add("where", "where.where", about, "where", opens=False, listed=both))
     about, example = _("Look into notes, make pages of them, tidy them."), "knowledge list"
     _knowledge(add("knowledge", "knowledge.knowledge", about, example))
 
@@ -286,6 +286,10 @@ def _argument(made: ArgumentParser | _ArgumentGroup, name: str, metavar: str | N
 
 def _switch(made: ArgumentParser | _ArgumentGroup, name: str, about: str) -> None:
     made.add_argument(name, action="store_true", help=about)
+
+
+def _json(made: ArgumentParser) -> None:
+    _switch(made, "--json", _("JSON, one line each"))
 
 
 def _dry_run(made: ArgumentParser, what: str) -> None:

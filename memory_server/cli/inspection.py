@@ -1,15 +1,13 @@
-"""Looking into a data folder: `list`, `show`, `search`, `explain`, `history`, `where`.
+"""Looking into a data folder: `list`, `show`, `search`, `explain`, `history`.
 
 Each looks at all conversations, or at the one that `-c` names.
 """
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
-from pathlib import Path
 from textwrap import indent
 from typing import Any
 
@@ -19,10 +17,8 @@ from rich.text import Text
 from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import OF_TOOL
-from memory_server.cli.project_file import project_at
 from memory_server.cli.recalls import receipt
 from memory_server.cli.terminal import clipped, complain, console, escape, print_columns, time_text, watched
-from memory_server.config import default_config_file, named_config_file
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.relevance import age_of, age_text
@@ -30,7 +26,6 @@ from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, engine_of
 from memory_server.kernel.recalled_block import one_line
-from memory_server.shared_process.control import describe, running
 from sandbox.language import padded
 from sandbox.locale import _, counted, foreign, joined, term, translated
 
@@ -296,41 +291,6 @@ def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
     )
     prompt = f"{padded('prompt', 9)} {escape(memory.prompt)}{arose}"
     return f"{head}\n{padded('trigger', 9)} {escape(memory.trigger)}\n{prompt}"
-
-
-async def where(app: App, flags: Namespace) -> None:
-    out = console()
-    out.print(
-        _("memories  {place}\nsettings  {settings_file}", escape(str(app.home.place)), escape(_settings_file(flags)))
-    )
-    if (project := project_at()) is not None:
-        out.print(
-            _(
-                "here      {conversation}, set by {path} for servers and hooks",
-                escape(project.conversation),
-                escape(str(project.path)),
-            )
-        )
-    if (pause := app.paused()) is not None:
-        out.print(escape(pause.text(app.settings.zone)))
-    for place, known in running():
-        out.print(f"{padded('shared', 10)}{escape(describe(place, known))}")
-    for space, figures in (await app.knowledge.overview()).items():
-        out.print(
-            _(
-                "knowledge {space}: {number:,}, and {archived:,} in the archive",
-                escape(space),
-                figures.count,
-                figures.archived,
-            )
-        )
-    for name in await app.conversations.ids():
-        out.print(f"{escape(name)}\t{escape(str(app.home.conversations.folder(name)))}")
-
-
-def _settings_file(flags: Namespace) -> str:
-    path = Path(getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file())
-    return str(path) if path.is_file() else _("{path} (no such file: defaults apply)", path)
 
 
 _TIERS = (

@@ -258,9 +258,14 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     return command, settings
 
 
-async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
+def function_of(command: Command) -> Any:
+    """The function of a command, which is imported now."""
     module, _, function = command.run.rpartition(".")
-    run = getattr(import_module(f"memory_server.cli.{module}"), function)
+    return getattr(import_module(f"memory_server.cli.{module}"), function)
+
+
+async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
+    run = function_of(command)
     if not command.opens:
         status = await run(settings, flags) or 0
         if leaves:

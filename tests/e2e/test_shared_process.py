@@ -149,7 +149,7 @@ def test_all_code_counts_for_another_process() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
+    [["stats"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
 )
 def test_what_is_not_shared(arguments: list[str]) -> None:
     with pytest.raises(protocol.CannotShare):
