@@ -25,7 +25,7 @@ from memory_server.conversations.changes import (
 )
 from memory_server.conversations.contents import Contents, contents_of, restore_changes
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import ConversationState, conversation_id_of
+from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory, conversation_id_of
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
@@ -35,9 +35,11 @@ from memory_server.kernel.lifecycle import (
     Copied,
     Examine,
     HistoryStep,
+    Item,
     Leaving,
     PastChange,
     RestoredPlace,
+    Sought,
     Undone,
 )
 from memory_server.kernel.text import Finding, beginning
@@ -75,6 +77,22 @@ class ConversationLifecycle:
 
     async def places(self) -> list[str]:
         return await self._conversations.ids()
+
+    async def find(self, sought: Sought) -> list[Item]:
+        found: list[Item] = []
+        for name in await self.places() if sought.user is None else ():
+            if sought.looks_in(name, "memories", "triggers"):
+                state = await self._services.store.read(name)
+                live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
+                gone = [] if sought.archived is False else await self._services.store.archive(name)
+                keys = {(type(memory), memory.key) for memory in live}
+                removed = {
+                    (type(each.memory), each.memory.key): each.memory for each in gone
+                }  # the last removal counts
+                items = [_item(name, memory) for memory in live]
+                items += [_item(name, memory, archived=True) for key, memory in removed.items() if key not in keys]
+                found += await asyncio.to_thread(sought.among, items)
+        return sorted(found, key=lambda item: -item.at_ms)
 
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
@@ -239,6 +257,14 @@ def step_of(change: Change) -> HistoryStep:
             return HistoryStep(_("cleaned up"))
         case _:
             return HistoryStep(_(type(change).__name__.lower()), change.memory.id, beginning(change.memory.text))
+
+
+def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
+    if isinstance(memory, ShortTermMemory):
+        return Item("memories", place, memory.id, memory.time_ms, memory.text, archived=archived)
+    at_ms = memory.updated_ms or memory.created_ms
+    also = memory.trigger, memory.created_context, memory.updated_context or ""
+    return Item("triggers", place, memory.name, at_ms, memory.prompt, archived=archived, also=also)
 
 
 def _leaving(gone: Forgotten) -> Leaving:

@@ -17,10 +17,13 @@ from memory_server.kernel.lifecycle import (
     Cleaned,
     Copied,
     Examine,
+    Family,
     HistoryStep,
+    Item,
     Leaving,
     PastChange,
     RestoredPlace,
+    Sought,
     Undone,
 )
 from memory_server.kernel.scopes import Scope
@@ -58,6 +61,15 @@ class KnowledgeLifecycle:
 
     async def places(self) -> list[str]:
         return sorted(map(place_of, await self._store.scopes()))
+
+    async def find(self, sought: Sought) -> list[Item]:
+        found: list[Item] = []
+        where = Filter(archived=sought.archived)
+        for scope, store in await self._knowledge.places():
+            if sought.looks_in(place_of(scope), _FAMILIES[scope.space]):
+                entries = await store.read(scope, lambda held: held.entries(where))
+                found += await asyncio.to_thread(sought.among, [_item(scope, entry) for entry in entries])
+        return sorted(found, key=lambda item: -item.at_ms)
 
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
@@ -228,6 +240,25 @@ class KnowledgeLifecycle:
 
         done = await self._store.commit(scope, decide, Operation("restore", by))
         return done.result, done.change_id
+
+
+_FAMILIES: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
+
+
+def _item(scope: Scope, entry: Entry) -> Item:
+    names = {"layers": entry.key or entry.ref, "sessions": str(entry.id)}
+    also = entry.key, *entry.tags, *entry.examples, entry.source, *map(str, entry.metadata.values())
+    return Item(
+        _FAMILIES[scope.space],
+        place_of(scope),
+        names.get(scope.space, entry.ref),
+        entry.updated_ms,
+        entry.body,
+        entry.title,
+        archived=entry.archived_ms is not None,
+        aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
+        also=tuple(filter(None, also)),
+    )
 
 
 def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:
