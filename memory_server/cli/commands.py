@@ -13,6 +13,7 @@ from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from memory_server.kernel.lifecycle import FAMILIES
 from sandbox.locale import N_, _
 
 Add = Callable[..., ArgumentParser]
@@ -25,7 +26,7 @@ SUBCOMMANDS = ("backup list", "backup restore", "backup delete")
 """Commands of two words."""
 _ALL = _("only this conversation; by default all")
 _USUAL = _("the conversation; by default that of the settings, or `default`")
-_ID_OR_NAME = _("id (or its beginning) of a short-term, name of a long-term memory")
+_ID_OR_NAME = _("id (or its beginning) of a memory or entry, or name of a long-term memory")
 _UNLISTED = ("", "")
 _SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
 _SORT = _("Usually relevance where there is something to look for, else timestamp")
@@ -103,11 +104,14 @@ def _daily(add: Add) -> None:
 
 
 def _look(add: Add) -> None:
-    add("list", "inspection.list_", _("List the conversations, or the memories of one."), "list", about_c=_ALL)
+    about = _("List what is stored, newest first.")
+    list_ = add("list", "families.list_", about, "list --family notes", about_c=_ALL)
+    _switch(list_, "--archived", _ARCHIVED)
     about = _("Show everything that is known about one memory.")
-    _argument(add("show", "inspection.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
+    show = add("show", "show.show", about, "show 3f2a", about_c=_ALL)
+    _argument(show, "memory", "ID|NAME", _ID_OR_NAME)
     about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
-    search = add("search", "inspection.search", about, example, about_c=_ALL)
+    search = add("search", "families.search", about, example, about_c=_ALL)
     _argument(
         search, OF_TOOL + "query", "TEXT", _("Text; its words are looked for"), nargs="?", default=argparse.SUPPRESS
     )
@@ -131,8 +135,12 @@ def _look(add: Add) -> None:
     _switch(recalls, "--empty", _("only those to which nothing came"))
     _json(recalls)
     about = _("Show who changed what and when, newest first.")
-    history = add("history", "inspection.history", about, "history --limit 5", about_c=_ALL)
-    _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int, default=20)
+    history = add("history", "families.history", about, "history --limit 5", about_c=_ALL)
+    _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int)
+    _argument(list_, "--limit", "N", _("rows shown; usually 50"), type=int)
+    for made in (list_, show, search, history):
+        _family(made)
+        _json(made)
     _argument(history, "--before", "CHANGE", _("only changes before this one"))
     about, both = _("Show which folder holds what."), ("where, daemon", _("Show which folder and process does what."))
     _json(add("where", "where.where", about, "where", opens=False, listed=both))
@@ -153,6 +161,7 @@ def _knowledge(made: ArgumentParser) -> None:
     _argument(made, "--user", "USER", _("list: only memories of this user"))
     _switch(made, "--archived", _("list: what is in the archive"))
     _switch(made, "--json", _("list, history: JSON, one line each"))
+    _argument(made, "--limit", "N", _("list, history: rows shown"), type=int)
     _argument(made, "--type", None, _("document: only this page"), choices=("tech", "project-tech", "domain"))
     _argument(made, "--output", "DIR", _("document: folder of the pages; memory-docs by default"))
     _switch(made, "--stable", _("document: pages that change only if a note does"))
@@ -290,6 +299,10 @@ def _switch(made: ArgumentParser | _ArgumentGroup, name: str, about: str) -> Non
 
 def _json(made: ArgumentParser) -> None:
     _switch(made, "--json", _("JSON, one line each"))
+
+
+def _family(made: ArgumentParser) -> None:
+    _argument(made, "--family", None, _("only this family"), choices=FAMILIES)
 
 
 def _dry_run(made: ArgumentParser, what: str) -> None:

@@ -6,7 +6,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +39,8 @@ SETTINGS = {
     "language": ("LANG", ABOUT_FLAG),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
+ADDING = ("serve", "hook", "remember", "recall", "import", "add-trigger", "call")
+"""Commands that may be the first ones of a tenant; `recall` of a new one finds nothing."""
 READ_ONLY = _("change nothing, offer only tools that read")
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -252,16 +254,20 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
         from memory_server.storage.data_dir import open_home
 
         home = open_home(settings.data_dir or config.default_data_dir(), lambda: 0)
-        settings = settings.model_copy(update={"data_dir": home.tenant(flags.tenant)})
+        if not (place := home.tenant(flags.tenant)).is_dir() and command.name not in ADDING:
+            known = ", ".join(home.tenant_names()) or _("none")
+            raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
+        settings = settings.model_copy(update={"data_dir": place})
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
     return command, settings
 
 
-def function_of(command: Command) -> Any:
+def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | None]]:
     """The function of a command, which is imported now."""
-    module, _, function = command.run.rpartition(".")
-    return getattr(import_module(f"memory_server.cli.{module}"), function)
+    module, _, name = command.run.rpartition(".")
+    found: Callable[..., Coroutine[Any, Any, int | None]] = getattr(import_module(f"memory_server.cli.{module}"), name)
+    return found
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:

@@ -161,6 +161,11 @@ def complain(sentence: str) -> None:
         streams.errors += line.encode("utf-8", "backslashreplace")
 
 
+def hint(sentence: str) -> None:
+    """Say on standard error how to see more; it belongs to no list that a program reads."""
+    console(stderr=True).print(escape(sentence))
+
+
 def say_if_waiting(what: str) -> None:
     """Tell a person at a terminal what is read there, and how to end it."""
     if CAPTURED_IO.get() is None and sys.stdin is not None and sys.stdin.isatty():

@@ -66,7 +66,9 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
     for place, told in shared:
         out.print(f"{padded('shared', 10)}{escape(describe(place, told))}")
     for space, one in held.items():
-        text = _("knowledge {space}: {number:,}, and {archived:,} in the archive", escape(space), one.count, one.archived)
+        text = _(
+            "knowledge {space}: {number:,}, and {archived:,} in the archive", escape(space), one.count, one.archived
+        )
         folder_of = layers.get(space)
         out.print(text if folder_of is None else f"{translated(text)}\t{escape(str(folder_of))}")
     for name in names:

@@ -114,11 +114,9 @@ class Windows:
 async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | None:
     run, command = function_of(flags.command), flags.command
     if not command.opens:
-        status: int | None = await run(settings, flags, shared.folder)
-        return status
+        return await run(settings, flags, shared.folder)
     async with App(settings, shared=shared) as app:
-        status = await run(app, flags)
-    return status
+        return await run(app, flags)
 
 
 async def _status_of(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:

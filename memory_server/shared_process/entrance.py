@@ -1,8 +1,9 @@
 """The entrance of `memory-server`: it hands a client to the shared process of this user where there is one.
 
 `serve` gives its standard input and output to that process, and starts it if it does not run; `hook`, `recall`,
-`remember` and what only looks (`LOOKS`) ask it, and never start it. Whatever is in doubt is done in this process, which is always right: several
-processes on one folder are normal. This module is what a user waits for at each prompt: it imports only what it needs.
+`remember` and what only looks (`LOOKS`) ask it, and never start it. Whatever is in doubt is done in this process, which
+is always right: several processes on one folder are normal. This module is what a user waits for at each prompt: it
+imports only what it needs.
 """
 
 from __future__ import annotations
