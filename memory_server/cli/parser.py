@@ -182,10 +182,12 @@ def _place_of_command(given: Sequence[str]) -> int | None:
 
 
 def _with_one_name(words: list[str]) -> list[str]:
-    """The same arguments, with a command of two words as one."""
+    """The same arguments, with a command of two words as one, and `call TOOL --help` as `tools TOOL`."""
     place = _place_of_command(words)
     if place is not None and (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
         words[place : place + 2] = [name]
+    if place is not None and words[place] == "call" and {"-h", "--help"} & set(words[place + 2 :]):
+        words[place:] = ["tools", words[place + 1]]
     return words
 
 

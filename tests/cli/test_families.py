@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,11 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 
 @pytest.fixture
-def filled(run: Run) -> Iterator[Run]:
+def filled(run: Run) -> Run:
     for second, (tool, given) in enumerate(STORED.values()):
         status, _, err = run("call", tool, json.dumps(given), "--now", f"2026-06-20T08:00:{second:02}Z")
         assert status == 0, err
-    yield run
+    return run
 
 
 def lines(run: Run, *arguments: str) -> list[dict[str, Any]]:
