@@ -226,11 +226,12 @@ def _mend(add: Add) -> None:
 
 def _exchange(add: Add) -> None:
     about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
-    export = add("export", "import_export.export", about, example, about_c=_ALL)
+    export = add("export", "export.export", about, example, about_c=_ALL)
     _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
     forms = _("native (everything) by default")
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
     _switch(export, "--force", _("replace a file that exists"))
+    _family(export)
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
     import_ = add("import", "import_export.import_", about, example, about_c=into)

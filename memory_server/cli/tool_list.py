@@ -51,7 +51,7 @@ async def tools(_settings: Settings, flags: Namespace) -> None:
                 write({"toolset": name, "tool": tool.name, "title": tool.title, "default": tool.name in DEFAULT_TOOLS})
             else:
                 offered = "*" if tool.name in DEFAULT_TOOLS else " "
-                out.print(f" {offered} {tool.name:<34}{escape(tool.title)}")
+                out.print(f" {offered} {tool.name:<36}{escape(tool.title)}")
     if not flags.json:
         hint(_("* is offered by default; `memory-server tools NAME` shows the arguments of a tool, and an example"))
 
@@ -72,6 +72,7 @@ def _print_tool(tool: Tool, flags: Namespace) -> None:
 def example_of(tool: Tool) -> str:
     """A call of the tool in a shell, with the arguments that it needs."""
     schema = tool.input_schema()
-    given = {name: _EXAMPLES.get(name, "…") for name in schema.get("required", ())}
+    types = {name: about.get("type") for name, about in schema["properties"].items()}
+    given = {name: 12 if types[name] == "integer" else _EXAMPLES.get(name, "…") for name in schema.get("required", ())}
     text = json.dumps(given, ensure_ascii=False).replace("'", "'\\''")
     return f"call {tool.name} '{text}'"
