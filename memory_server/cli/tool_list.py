@@ -12,7 +12,7 @@ from memory_server.config import Settings
 from memory_server.tools import DEFAULT_TOOLS, PURPOSES, TOOLSETS, tool_named
 from memory_server.tools.base.tool import Tool
 from sandbox.language import padded
-from sandbox.locale import N_, _
+from sandbox.locale import _
 
 _SAID = [{"role": "user", "content": "My cat is called Miso."}]
 _EXAMPLES: Mapping[str, Any] = {
@@ -64,7 +64,7 @@ def _print_tool(tool: Tool, flags: Namespace) -> None:
     toolset = next(name for name, members in TOOLSETS.items() if tool in members)
     out.print(f"[bold]{tool.name}[/]  {escape(tool.title)} ({toolset})\n{escape(tool.description)}\n")
     for name, about in schema["properties"].items():
-        needed = padded(N_("needed") if name in schema.get("required", ()) else "", 8)
+        needed = padded("needed", 8) if name in schema.get("required", ()) else " " * 8
         out.print(f"  {name:<18}{needed}{escape(clipped(about.get('description', ''), 90))}", highlight=False)
     out.print(_("example:\n  memory-server {example}", escape(example_of(tool))))
 
