@@ -83,8 +83,6 @@ async def write_memories(
     owners = [one.conversation_id for one in held if one.long_term and one.conversation_id != DEFAULT_CONVERSATION]
     if form == "pack" and owners:
         names = ", ".join(owners)
-        out.print(
-            _("A pack names no conversation of its triggers ({names}); `import -c ID` puts them in one.", names)
-        )
+        out.print(_("A pack names no conversation of its triggers ({names}); `import -c ID` puts them in one.", names))
     if left:
         out.print(_("Not in it: {memories}; a pack holds only long-term memories.", counted(left, "short-term memory")))

@@ -13,7 +13,7 @@ from rich.console import Console
 from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
-from memory_server.cli.terminal import complain, console, escape, time_text, watched
+from memory_server.cli.terminal import complain, console, escape, time_text, watched, write
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.backups import MergeCounts
@@ -124,7 +124,11 @@ async def explain(app: App, flags: Namespace) -> None:
         names = await chosen(app, flags)
         where = {"conversation_id": names[0]} if len(names) == 1 else {"scope": "all"} if names else {}
         asked = {"text": sought} | where | asked
-    console().print(escape((await called(app, "explain_recall", asked, flags.names)).text))
+    answer = await called(app, "explain_recall", asked, flags.names)
+    if flags.json:
+        write(answer.structured)
+    else:
+        console().print(escape(answer.text))
 
 
 async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] | None:

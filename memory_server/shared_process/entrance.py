@@ -283,11 +283,12 @@ def shared() -> int | None:
     """
     if sys.platform not in ("linux", "darwin") or sys.getfilesystemencoding() != "utf-8":
         return None
-    if None in (sys.stdin, sys.stdout, sys.stderr) or sys.stdout.encoding.lower() != "utf-8":
+    if None in (sys.stdin, sys.stdout, sys.stderr):
         return None
     try:
         asked = Invocation(sys.argv[1:], os.environ)
-        return None if asked.reads_input and sys.stdin.isatty() else _shared(asked)
+        other = asked.command in LOOKS and sys.stdout.encoding.lower() != "utf-8"  # the process answers in UTF-8
+        return None if other or (asked.reads_input and sys.stdin.isatty()) else _shared(asked)
     except KeyboardInterrupt:
         return 130
     except Exception:  # the same in this process works, or says what is wrong

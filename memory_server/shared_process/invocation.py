@@ -29,7 +29,9 @@ _WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
 """Flags of the commands that a value follows."""
 _PLACES = ("data-dir", "config")
 _PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
-_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "XDG_", "LC_", "PYTHON", "SSL")
+_OF_XDG = ("XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_RUNTIME")
+"""Others differ from window to window, such as `XDG_ACTIVATION_TOKEN`."""
+_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "LC_", "PYTHON", "SSL", *_OF_XDG)
 _NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
 _ENDINGS = ("_PROXY", "_proxy", "_CA_BUNDLE")
 """With SSL: by what way models are reached, and which certificates count."""

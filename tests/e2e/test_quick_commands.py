@@ -31,7 +31,14 @@ LOOKS = (
     ["history", "--limit", "1"],
     ["recalls"],
     ["explain", "Miso", "--ask", "What is my cat called?"],
+    ["explain", "Miso", "--ask", "What is my cat called?", "--json"],
     ["explain", "--recall", "nonsense"],
+    ["list", "--json"],
+    ["list", "--family", "notes"],
+    ["search", "fly", "--json"],
+    ["show", "1"],
+    ["show", "1", "--json"],
+    ["history", "--family", "notes", "--json"],
 )
 
 
@@ -127,7 +134,10 @@ class TestWithAndWithoutTheSharedProcess:
                 "sys.exit('it did the work itself' if 'memory_server.cli.parser' in sys.modules else status)"
             )
             line = [sys.executable, "-c", code, *command(filled, "--now", NOW)[4:], "search", "Miso"]
-            with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as ran:
-                assert ran.wait(30) == 0
-                assert ran.stdout is not None
-                assert b"Miso" in ran.stdout.read()
+            for _ in range(20):  # one that has no answer in a quarter of a second does the work itself
+                with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as ran:
+                    status, said = ran.wait(30), ran.stdout and ran.stdout.read()
+                assert b"Miso" in (said or b"")
+                if status == 0:
+                    return
+        raise AssertionError("the shared process never answered in time")
