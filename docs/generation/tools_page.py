@@ -9,7 +9,7 @@ from generation.meanings import ARGUMENT_MEANINGS, CHANCE_COUNT, MEANINGS, MESSA
 from generation.schemas import Schema, shape_name, type_of
 from pydantic import BaseModel
 
-from memory_server.tools import DEFAULT_TOOLS, TOOLSETS
+from memory_server.tools import DEFAULT_TOOLS, PURPOSES, TOOLSETS
 from memory_server.tools.base.tool import Tool
 
 TOOLS_OPENING = """\
@@ -44,7 +44,7 @@ def tools_page() -> str:
     ]
     parts = [TOOLS_OPENING, table(("tool", "title", "changes something?", "offered"), rows)]
     for name, tools in TOOLSETS.items():
-        parts.append(f"## Toolset `{name}`\n")
+        parts.append(f"## Toolset `{name}`\n\nFor {PURPOSES[name]}.\n")
         parts += [part for tool in tools for part in _tool_section(tool, shapes)]
     parts.append("## Shapes\n")
     for name, shape in sorted(shapes.items()):

@@ -17,7 +17,7 @@ from memory_server.conversations.model import MAX_ID_CHARS
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
 from memory_server.storage.json_store import codec
-from memory_server.tools import TOOLS
+from memory_server.tools import TOOLS, tool_named
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
@@ -27,9 +27,7 @@ from sandbox.locale import _, translated
 
 async def call(app: App, flags: Namespace) -> None:
     """Print the result of one tool call: its JSON, or with --text the block for people."""
-    tool = TOOLS.get(flags.tool)
-    if tool is None:
-        raise InvalidInput("There is no tool `{tool}`; use one of {tools}.", flags.tool, ", ".join(TOOLS))
+    tool = tool_named(flags.tool)
     if not tool.only_reads:
         app.settings.refuse_change(tool.name)
     answer = await called(app, tool.name, _arguments(flags.arguments))

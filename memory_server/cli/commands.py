@@ -26,7 +26,7 @@ SUBCOMMANDS = ("backup list", "backup restore", "backup delete")
 """Commands of two words."""
 _ALL = _("only this conversation; by default all")
 _USUAL = _("the conversation; by default that of the settings, or `default`")
-_ID_OR_NAME = _("id (or its beginning) of a short-term, name of a long-term memory")
+_ID_OR_NAME = _("id (or its beginning) of a memory or entry, or name of a long-term memory")
 _UNLISTED = ("", "")
 _SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
 _SORT = _("Usually relevance where there is something to look for, else timestamp")
@@ -104,11 +104,14 @@ def _daily(add: Add) -> None:
 
 
 def _look(add: Add) -> None:
-    add("list", "inspection.list_", _("List the conversations, or the memories of one."), "list", about_c=_ALL)
+    about = _("List what is stored, newest first.")
+    list_ = add("list", "families.list_", about, "list --family notes", about_c=_ALL)
+    _switch(list_, "--archived", _ARCHIVED)
     about = _("Show everything that is known about one memory.")
-    _argument(add("show", "inspection.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
+    show = add("show", "show.show", about, "show 3f2a", about_c=_ALL)
+    _argument(show, "memory", "ID|NAME", _ID_OR_NAME)
     about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
-    search = add("search", "inspection.search", about, example, about_c=_ALL)
+    search = add("search", "families.search", about, example, about_c=_ALL)
     _argument(
         search, OF_TOOL + "query", "TEXT", _("Text; its words are looked for"), nargs="?", default=argparse.SUPPRESS
     )
@@ -128,15 +131,21 @@ def _look(add: Add) -> None:
     )
     about = _("List what was recalled for whom, newest last.")
     recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL)
-    _argument(recalls, "-n", "N", _("recalls shown; usually 20"), type=int, default=20)
+    about = _("recalls shown; usually 20")
+    recalls.add_argument("-n", "--limit", metavar="N", help=about, dest="n", type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))
-    _switch(recalls, "--json", _("JSON, one line each"))
+    _json(recalls)
     about = _("Show who changed what and when, newest first.")
-    history = add("history", "inspection.history", about, "history --limit 5", about_c=_ALL)
-    _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int, default=20)
+    history = add("history", "families.history", about, "history --limit 5", about_c=_ALL)
+    _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int)
+    _argument(list_, "--limit", "N", _("rows shown; usually 50"), type=int)
+    _json(explain)
+    for made in (list_, show, search, history):
+        _family(made)
+        _json(made)
     _argument(history, "--before", "CHANGE", _("only changes before this one"))
     about, both = _("Show which folder holds what."), ("where, daemon", _("Show which folder and process does what."))
-    add("where", "inspection.where", about, "where", listed=both)
+    _json(add("where", "where.where", about, "where", opens=False, listed=both))
     about, example = _("Look into notes, make pages of them, tidy them."), "knowledge list"
     _knowledge(add("knowledge", "knowledge.knowledge", about, example))
 
@@ -154,6 +163,7 @@ def _knowledge(made: ArgumentParser) -> None:
     _argument(made, "--user", "USER", _("list: only memories of this user"))
     _switch(made, "--archived", _("list: what is in the archive"))
     _switch(made, "--json", _("list, history: JSON, one line each"))
+    _argument(made, "--limit", "N", _("list, history: rows shown"), type=int)
     _argument(made, "--type", None, _("document: only this page"), choices=("tech", "project-tech", "domain"))
     _argument(made, "--output", "DIR", _("document: folder of the pages; memory-docs by default"))
     _switch(made, "--stable", _("document: pages that change only if a note does"))
@@ -233,11 +243,12 @@ def _mend(add: Add) -> None:
 
 def _exchange(add: Add) -> None:
     about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
-    export = add("export", "import_export.export", about, example, about_c=_ALL)
+    export = add("export", "export.export", about, example, about_c=_ALL)
     _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
     forms = _("native (everything) by default")
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
     _switch(export, "--force", _("replace a file that exists"))
+    _family(export)
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
     import_ = add("import", "import_export.import_", about, example, about_c=into)
@@ -278,6 +289,10 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
     add("demo", "demo.demo", about, "demo", opens=False)
+    about = _("List the tools, or show one with an example.")
+    tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False)
+    _argument(tools, "name", "TOOLSET|TOOL", _("only this toolset, or the arguments of this tool"), nargs="?")
+    _json(tools)
     about, example = _("Call a tool and print its result as JSON."), "call get_memory_stats '{}'"
     call = add("call", "call_tool.call", about, example, about_c=_USUAL)
     _argument(call, "tool", "TOOL", _("name of a tool, such as search_short_term_memories"))
@@ -302,6 +317,14 @@ def _argument(made: ArgumentParser | _ArgumentGroup, name: str, metavar: str | N
 
 def _switch(made: ArgumentParser | _ArgumentGroup, name: str, about: str) -> None:
     made.add_argument(name, action="store_true", help=about)
+
+
+def _json(made: ArgumentParser) -> None:
+    _switch(made, "--json", _("JSON, one line each"))
+
+
+def _family(made: ArgumentParser) -> None:
+    _argument(made, "--family", None, _("only this family"), choices=FAMILIES)
 
 
 def _dry_run(made: ArgumentParser, what: str) -> None:

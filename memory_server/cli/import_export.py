@@ -1,4 +1,4 @@
-"""`export`, `import` and `convert`: memories as files for people, for other programs, or for another memory-server.
+"""`import`, `convert` and `add-trigger`: memories from files of people, of other programs, or of another memory-server.
 
 An import reports line by line what it leaves out; `convert` reads and writes files and stores nothing.
 """
@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.filesize import decimal
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.exchanged_files import read_file, read_folder, write_file, write_folder
-from memory_server.cli.inspection import ask, each, tally_text
+from memory_server.cli.exchanged_files import read_file, read_folder
+from memory_server.cli.export import write_memories
+from memory_server.cli.inspection import ask, tally_text
 from memory_server.cli.terminal import clipped, complain, console, escape, progress, say_if_waiting, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
-from memory_server.conversations.contents import Contents, contents_of, restore_changes, without_erased
-from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.contents import Contents, restore_changes, without_erased
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.interchange import chats, folder_forms, official, own, worldinfo
 from memory_server.interchange.incoming import (
@@ -66,36 +65,6 @@ APART_MS = 600_000
 """How far exchanges without times are apart: of the same ten minutes, a search brings only two."""
 
 
-async def export(app: App, flags: Namespace) -> int:
-    """Write the memories of all conversations, or of one; 1 if one could not be read."""
-    held: list[Contents] = []
-
-    async def hold(conversation: Conversation) -> None:
-        held.append(contents_of(await app.store.read(conversation.id)))
-
-    _count, failed = await each(app, flags, _("reading"), hold)
-    held = [contents for contents in held if contents.count or not hasattr(flags, "conversation")]
-    if not held:
-        raise InvalidInput(await _nothing_to_export(app))
-    await _write(app, held, flags)
-    return 1 if failed else 0
-
-
-async def _nothing_to_export(app: App) -> str:
-    """Why: also what is stored here that has no conversation."""
-    counts = (
-        f"{name} {figures.count:,}" for name, figures in (await app.knowledge.overview()).items() if figures.count
-    )
-    if held := ", ".join(counts):
-        return _(
-            "There is no conversation to export, and knowledge ({held}) is not exported. `memory-server "
-            "backup` makes a copy of it; to take it to another machine, copy the folder that "
-            "`memory-server where` names.",
-            held,
-        )
-    return _("There is nothing to export: nothing is stored there yet.")
-
-
 async def import_(app: App, flags: Namespace) -> int:
     """Read, report and, without --dry-run, store, and then ask the questions; 1 if nothing could be used."""
     usual, out = app.conversation().id, console()
@@ -120,6 +89,14 @@ async def import_(app: App, flags: Namespace) -> int:
                 _print_memories(app, contents)
             if form == "chat":
                 asked = contents.conversation_id
+        for place, entries in found.entries.items():
+            try:
+                counts, _change = await app.knowledge.lifecycle.take(place, entries, dry_run=flags.dry_run)
+            except InvalidInput as error:
+                found.skipped.append((place, str(error)))
+                continue
+            verb = translated(_("would get") if flags.dry_run else _("got"))
+            out.print(f"[bold]{escape(place)}[/] {verb} {escape(tally_text(counts))}")
         _report(out, found)
         count, left_out = count + found.count, left_out + len(found.skipped)
     nothing = _(" Nothing was changed.") if flags.dry_run else ""
@@ -186,38 +163,10 @@ async def convert(app: App, flags: Namespace) -> int:
         if flags.to != "pack":  # not packs: the same lorebook should always make the same pack
             found.conversations = [_dated(held, None, form, app.clock()) for held in found.conversations]
     if found.count:
-        await _write(app, found.conversations, flags)
+        entries = [(place, one) for place, held in found.entries.items() for one in held]
+        await write_memories(app, found.conversations, flags, entries)
     _report(console(stderr=flags.target == "-"), found)
     return 0 if found.count else 1
-
-
-async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
-    """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
-    Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
-    form, target = flags.to, flags.target
-    if form == "node":
-        if target == "-":
-            raise InvalidInput("The form {form} is a folder; give the name of one instead of `-`.", form)
-        size = await asyncio.to_thread(write_folder, target, folder_forms.write_node(held))
-    else:
-        parts: Iterable[bytes] = own.write_native(held, app.clock())
-        if form != "native":
-            parts = [own.write_pack(held)] if form == "pack" else own.write_page(held, app.settings.zone)
-        size = await asyncio.to_thread(write_file, target, parts, force=flags.force)
-    if target == "-":
-        return
-    left = sum(len(contents.short_term) for contents in held) if form == "pack" else 0
-    count = sum(contents.count for contents in held) - left
-    what = _(
-        "{memories} of {conversations}, {decimal}",
-        counted(count, "memory"),
-        counted(len(held), "conversation"),
-        decimal(size),
-    )
-    out = console()
-    out.print(_("Wrote {target}: {what}, as {form}.", escape(target), what, form))
-    if left:
-        out.print(_("Not in it: {memories}; a pack holds only long-term memories.", counted(left, "short-term memory")))
 
 
 async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:

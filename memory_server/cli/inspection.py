@@ -1,42 +1,30 @@
-"""Looking into a data folder: `list`, `show`, `search`, `explain`, `history`, `where`.
-
-Each looks at all conversations, or at the one that `-c` names.
-"""
+"""What commands share that look into conversations: all of them, or the one that `-c` names; and `explain`."""
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
-from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.call_tool import called
-from memory_server.cli.commands import OF_TOOL
-from memory_server.cli.project_file import project_at
 from memory_server.cli.recalls import receipt
-from memory_server.cli.terminal import clipped, complain, console, escape, print_columns, time_text, watched
-from memory_server.config import default_config_file, named_config_file
+from memory_server.cli.terminal import complain, console, escape, time_text, watched, write
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.relevance import age_of, age_text
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.backups import MergeCounts
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.lifecycle import LEAST_ID_CHARS, HistoryStep, Lifecycle, engine_of
+from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.lifecycle import LEAST_ID_CHARS, HistoryStep
 from memory_server.kernel.recalled_block import one_line
-from memory_server.shared_process.control import describe, running
 from sandbox.language import padded
-from sandbox.locale import _, counted, foreign, joined, term, translated
+from sandbox.locale import _, foreign, joined, term
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
-SHOWN_CELLS = 70
 SHOWN_NAMES = 10
 
 
@@ -47,16 +35,33 @@ async def chosen(app: App, flags: Namespace) -> list[str]:
         return names
     name = app.conversation(only).id
     if name not in names:
-        raise InvalidInput("There is no conversation {name}; {whereabouts}", name, _whereabouts(app, names))
+        raise InvalidInput("There is no conversation {name}; {whereabouts}", name, await whereabouts(app))
     return [name]
 
 
-def _whereabouts(app: App, names: Sequence[str]) -> str:
+async def whereabouts(app: App) -> str:
     """Where something would be, for an answer that is empty."""
-    if not names:
-        return _("nothing is stored in {place} yet.", app.home.place)
-    more = _(" and {names} more", len(names) - SHOWN_NAMES) if len(names) > SHOWN_NAMES else ""
-    return _("{place} holds {names}{more}.", app.home.place, ", ".join(names[:SHOWN_NAMES]), more)
+    names: list[str] = list(await app.conversations.ids())
+    for place, held in (await app.knowledge.overview(layers=True)).items():
+        names += [f"{place} ({held.count})"] if held.count else []
+    if names:
+        more = _(" and {names} more", len(names) - SHOWN_NAMES) if len(names) > SHOWN_NAMES else ""
+        return _("{place} holds {names}{more}.", app.home.place, ", ".join(names[:SHOWN_NAMES]), more)
+    if tenants := app.home.tenant_names():
+        named = ", ".join(tenants[:SHOWN_NAMES])
+        return _("{place} holds only tenants ({names}); --tenant NAME looks into one.", app.home.place, named)
+    return _("nothing is stored in {place} yet.", app.home.place)
+
+
+async def not_copied(app: App, *, layers: bool) -> list[str]:
+    """Sentences about what a copy of this memory does not hold: tenants and, unless it takes them, `layers`."""
+    said: list[str] = []
+    held = {} if layers else await app.knowledge.overview(layers=True)
+    if places := [str(one.folder.place) for one in app.knowledge.layers.known if f"layers/{one.name}" in held]:
+        said.append(_("Not in it: the layers, which are files of their own in {places}", ", ".join(places)))
+    if tenants := app.home.tenant_names():
+        said.append(_("Not in it: the tenants {names}; --tenant NAME takes one", ", ".join(tenants)))
+    return said
 
 
 async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, int]:
@@ -87,64 +92,6 @@ def tally_text(tally: MergeCounts) -> str:
     return joined(", ", (said for count, said in parts if count)) or _("nothing")
 
 
-async def list_(app: App, flags: Namespace) -> None:
-    """The conversations, or the memories of one, if only one holds something or was named."""
-    rows = [(_("conversation"), _("short-term"), _("long-term"), _("newest"))]
-
-    async def add(conversation: Conversation) -> None:
-        figures = await conversation.short_term.statistics()
-        triggers = len(await conversation.long_term.memories())
-        newest = time_text(figures.newest_ms, app.settings.zone)
-        rows.append((conversation.id, str(figures.total), str(triggers), newest))
-
-    await each(app, flags, _("reading"), add)
-    if len(rows) > 1 and not hasattr(flags, "conversation"):
-        print_columns(rows)
-    if len(rows) == 1:
-        console().print(_("No conversations in {place} yet.", escape(str(app.home.place))))
-    elif len(rows) == 2:
-        await _list_memories(app, app.conversation(rows[1][0]))
-
-
-async def _list_memories(app: App, conversation: Conversation) -> None:
-    zone, out = app.settings.zone, console()
-    short = [(_("id"), _("time"), _("score"), _("text"))]
-    long = [(_("name"), _("created"), _("trigger"))]
-    for memory in await conversation.short_term.memories():
-        pinned = " " + term(_("pinned")) if memory.pinned else ""
-        text = clipped(memory.text, SHOWN_CELLS)
-        short.append((memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}{pinned}", text))
-    kept = await conversation.long_term.memories()
-    long += [(one.name, time_text(one.created_ms, zone), clipped(one.trigger, SHOWN_CELLS)) for one in kept]
-    for rows in (short, long):
-        if len(rows) > 1:
-            print_columns(rows)
-    figures = await conversation.short_term.statistics()
-    if figures.average_score is not None:
-        counts = counted(figures.total, "short-term memory")
-        scores = _(
-            "scores {lowest_score:g} to {highest_score:g}, mean {average_score:.4g}",
-            figures.lowest_score,
-            figures.highest_score,
-            figures.average_score,
-        )
-        out.print(
-            _(
-                "{counts} from {time} to {time2}; {scores}.",
-                counts,
-                time_text(figures.oldest_ms, zone),
-                time_text(figures.newest_ms, zone),
-                scores,
-            )
-        )
-    if figures.damaged:
-        out.print(
-            _("[yellow]A file of it was damaged, and pieces were set aside; `memory-server doctor` says which.[/]")
-        )
-    elif len(short) == len(long) == 1:
-        out.print(_("Nothing is stored in the conversation {id}.", escape(conversation.id)))
-
-
 async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Conversation, ShortTermMemory]]:
     """The short-term memories whose id begins like this, each with its conversation."""
     found: list[tuple[Conversation, ShortTermMemory]] = []
@@ -155,19 +102,6 @@ async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Convers
 
     await each(app, flags, _("looking"), look)
     return found
-
-
-async def search(app: App, flags: Namespace) -> None:
-    names = await chosen(app, flags)
-    asked = {name.removeprefix(OF_TOOL): value for name, value in vars(flags).items() if name.startswith(OF_TOOL)}
-    if not hasattr(flags, "conversation"):
-        asked.setdefault("scope", "all")
-    answer = await called(app, "search_memories", asked, flags.names)
-    console().print(escape(answer.text))
-    if not answer.structured["total_found"]:
-        holds = _whereabouts(app, await app.conversations.ids())
-        looked = _("Looked in {names}; {holds}", ", ".join(names[:SHOWN_NAMES]), holds) if names else holds
-        console().print(escape(looked))
 
 
 async def explain(app: App, flags: Namespace) -> None:
@@ -190,7 +124,11 @@ async def explain(app: App, flags: Namespace) -> None:
         names = await chosen(app, flags)
         where = {"conversation_id": names[0]} if len(names) == 1 else {"scope": "all"} if names else {}
         asked = {"text": sought} | where | asked
-    console().print(escape((await called(app, "explain_recall", asked, flags.names)).text))
+    answer = await called(app, "explain_recall", asked, flags.names)
+    if flags.json:
+        write(answer.structured)
+    else:
+        console().print(escape(answer.text))
 
 
 async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] | None:
@@ -202,133 +140,10 @@ async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] 
     return None
 
 
-async def history(app: App, flags: Namespace) -> None:
-    if flags.limit < 1:
-        raise InvalidInput("--limit must be at least 1 change.")
-    only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    engines: Sequence[Lifecycle] = app.memories.engines
-    if flags.before is not None:
-        engines = [engine_of(engines, flags.before)]
-    found = [
-        change
-        for engine in engines
-        if only is None or engine.keeps == "conversations"
-        for change in await engine.history(only, before=flags.before, limit=flags.limit + 1)
-    ]
-    found.sort(key=lambda change: -change.at_ms)
-    # Each conversation has a sequence of its own, and all knowledge has one.
-    places = {engine.keeps: await engine.places() for engine in engines if only is None}
-    before = flags.before is not None or only is not None
-    several = not before and sum(map(len, places.values())) > 1
-    one_sequence = before or len(places.get("conversations", ())) + bool(places.get("knowledge")) == 1
-    out = console()
-    for change in found[: flags.limit]:
-        in_it = " " + translated(_("in {place}", change.place)) if several else ""
-        steps = "; ".join(map(step_text, change.steps))
-        when = time_text(change.at_ms, app.settings.zone)
-        out.print(escape(f"{change.id} {when}{in_it} {change.by}: {steps}"))
-    if not found:
-        out.print(_("No change is in the history; {whereabouts}", escape(_whereabouts(app, await chosen(app, flags)))))
-    elif len(found) > flags.limit:
-        last = found[flags.limit - 1].id
-        out.print(_("More: --before {last}", last) if one_sequence else _("More: -c ID, or a larger --limit"))
-
-
 def step_text(step: HistoryStep) -> str:
     """What a step of a change did, in the language of the reader; texts of users stay as they are."""
     text = term(step.text) if step.what == "reinforced" and step.text else step.text
     return one_line(" ".join(filter(None, (term(step.what), step.id, f"- {text}" if text else None))))
-
-
-async def show(app: App, flags: Namespace) -> None:
-    found = [_short_term(app, place.id, memory) for place, memory in await with_id(app, flags, flags.memory)]
-
-    async def look(conversation: Conversation) -> None:
-        long = await conversation.long_term.memories()
-        found.extend(_long_term(app, conversation.id, one) for one in long if one.name == flags.memory)
-
-    await each(app, flags, "looking", look)
-    if not found:
-        raise MemoryNotFound(
-            "No memory has the id or name `{memory}`; {whereabouts}",
-            flags.memory,
-            _whereabouts(app, await chosen(app, flags)),
-        )
-    for text in found:
-        console().print(Text.from_markup(text))
-
-
-def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
-    age, pinned = age_text(age_of(memory.time_ms, app.clock())), _(", pinned") if memory.pinned else ""
-    words = ", ".join(f"{w} {x:.1f}" for w, x in zip(memory.words, memory.weights, strict=True))
-    head = translated(
-        _(
-            "[bold]short-term memory {id}[/] in {conversation}\n"
-            "time      {time} ({age} ago)\n"
-            "score     {score:g}{pinned}\n"
-            "keywords  {words}",
-            memory.id,
-            escape(conversation_id),
-            time_text(memory.time_ms, app.settings.zone),
-            age,
-            memory.score,
-            pinned,
-            escape(words) or _("none"),
-        )
-    )
-    return f"{head}\n{escape(memory.text)}"
-
-
-def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
-    zone = app.settings.zone
-    updated = _(", updated {time}", time_text(memory.updated_ms, zone)) if memory.updated_ms else ""
-    arose = f"\n{term('arose from')}\n{escape(memory.created_context)}" if memory.created_context else ""
-    head = translated(
-        _(
-            "[bold]long-term memory {name}[/] in {conversation}\ncreated   {time}{updated}",
-            escape(memory.name),
-            escape(conversation_id),
-            time_text(memory.created_ms, zone),
-            updated,
-        )
-    )
-    prompt = f"{padded('prompt', 9)} {escape(memory.prompt)}{arose}"
-    return f"{head}\n{padded('trigger', 9)} {escape(memory.trigger)}\n{prompt}"
-
-
-async def where(app: App, flags: Namespace) -> None:
-    out = console()
-    out.print(
-        _("memories  {place}\nsettings  {settings_file}", escape(str(app.home.place)), escape(_settings_file(flags)))
-    )
-    if (project := project_at()) is not None:
-        out.print(
-            _(
-                "here      {conversation}, set by {path} for servers and hooks",
-                escape(project.conversation),
-                escape(str(project.path)),
-            )
-        )
-    if (pause := app.paused()) is not None:
-        out.print(escape(pause.text(app.settings.zone)))
-    for place, known in running():
-        out.print(f"{padded('shared', 10)}{escape(describe(place, known))}")
-    for space, figures in (await app.knowledge.overview()).items():
-        out.print(
-            _(
-                "knowledge {space}: {number:,}, and {archived:,} in the archive",
-                escape(space),
-                figures.count,
-                figures.archived,
-            )
-        )
-    for name in await app.conversations.ids():
-        out.print(f"{escape(name)}\t{escape(str(app.home.conversations.folder(name)))}")
-
-
-def _settings_file(flags: Namespace) -> str:
-    path = Path(getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file())
-    return str(path) if path.is_file() else _("{path} (no such file: defaults apply)", path)
 
 
 _TIERS = (

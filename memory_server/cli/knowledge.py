@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from operator import methodcaller
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from memory_server.app import App
-from memory_server.cli.terminal import clipped, console, escape, print_columns, time_text, write
+from memory_server.cli.families import history, print_items
+from memory_server.cli.show import entry_text
+from memory_server.cli.terminal import clipped, console, escape
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.entry import Filter, Hits, Query, change_id, json_of
+from memory_server.kernel.lifecycle import Sought
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.storage.entries.pages import write_pages
-from sandbox.language import padded
-from sandbox.locale import N_, _, counted, joined, term, translated
-
-_PAGE = 100
+from sandbox.locale import _, counted, term
 
 
 async def knowledge(app: App, flags: Namespace) -> None:
@@ -38,55 +35,14 @@ async def knowledge(app: App, flags: Namespace) -> None:
     await run(app, flags)
 
 
-def _place(scope: Scope, *more: str) -> str:
-    return "/".join(filter(None, (scope.space, scope.owner, *more)))
-
-
 async def _list(app: App, flags: Namespace) -> None:
-    rows = [(_("number"), _("where"), _("changed"), _("used"), _("title"), _("text"))]
-    where = Filter(archived=flags.archived, text=" ".join(flags.words) if flags.archived else "")
-    for scope, store in await app.knowledge.places(flags.space):
-        if flags.user and scope != Scope("sessions", flags.user):
-            continue
-        if flags.words and not flags.archived:
-            found: Hits = await store.read(scope, methodcaller("search", Query(" ".join(flags.words), where, _PAGE)))
-            entries, total = [hit.entry for hit in found.hits], found.total
-        else:
-            entries, total = await store.read(
-                scope, lambda held: (held.entries(where, limit=None if flags.json else _PAGE), held.count(where))
-            )
-        for entry in entries:
-            if flags.json:
-                write({"space": scope.space, "owner": scope.owner} | json_of(entry))
-            texts = clipped(entry.title, 30), clipped(entry.body, 50)
-            when, place = time_text(entry.updated_ms, app.settings.zone), _place(scope, entry.kind, entry.project)
-            number = "" if scope.space == "layers" else str(entry.id)  # the key names an entry of a layer
-            rows.append((number, place, when, str(entry.uses), *texts))
-        if total > len(entries):
-            rows.append(("", "", "", "", translated(_("{total} more", total - len(entries))), ""))
-    _print(rows, flags, _("There are no such entries."))
+    sought = Sought(tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived)
+    items = await app.knowledge.lifecycle.find(sought)
+    print_items(app, items, flags, _("There are no such entries."))
 
 
 async def _show(app: App, flags: Namespace) -> None:
-    scope, entry = await app.knowledge.found(flags.words[0])
-    zone = app.settings.zone
-    facts = {
-        _("number"): scope.space != "layers" and entry.id,
-        _("file") if scope.space == "layers" else _("id"): entry.ref,
-        _("where"): _place(scope, entry.kind, entry.project),
-        _("tags"): ", ".join(entry.tags),
-        _("source"): entry.source,
-        _("used"): entry.uses and _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)),
-        _("confidence"): f"{entry.confidence:g}",
-        _("made"): time_text(entry.created_ms, zone),
-        _("changed"): _("{time}, version {version}", time_text(entry.updated_ms, zone), entry.version),
-        _("ends"): entry.expires_ms and time_text(entry.expires_ms, zone),
-        _("archived"): entry.archived_ms
-        and joined(", ", (time_text(entry.archived_ms, zone), _(entry.reason or N_("unused")))),
-    }
-    lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
-    lines += [f"{padded(name, 11)}{escape(str(value))}" for name, value in facts.items() if value]
-    console().print("\n".join([*lines, "", escape("\n\n".join((entry.body, *entry.examples)))]))
+    console().print(entry_text(app, *await app.knowledge.found(flags.words[0])))
 
 
 async def _document(app: App, flags: Namespace) -> None:
@@ -171,28 +127,12 @@ async def _promote(app: App, flags: Namespace) -> None:
 
 
 async def _history(app: App, flags: Namespace) -> None:
-    rows = [(_("change"), _("when"), _("what"), _("by"), _("where"), _("entries"))]
-    for scope, done in await app.knowledge.store.operations(limit=_PAGE):
-        name = change_id(done.seq)
-        if flags.json:
-            line = {"change": name, "space": scope.space, "owner": scope.owner, "op": done.op, "by": done.by}
-            write(line | {"at_ms": done.at_ms, "entries": list(done.entries)})
-        when, numbers = time_text(done.at_ms, app.settings.zone), ", ".join(map(str, done.entries[:10]))
-        rows.append((name, when, term(done.op), done.by, _place(scope), numbers))
-    _print(rows, flags, _("Nothing was changed yet."))
-
-
-def _print(rows: Sequence[Sequence[str]], flags: Namespace, nothing: str) -> None:
-    if flags.json:
-        return
-    if len(rows) > 1:
-        print_columns(rows)
-    else:
-        console().print(nothing)
+    every = Namespace(limit=flags.limit, json=flags.json, family=None, before=None)
+    await history(app, every, "knowledge")
 
 
 ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[str, ...], bool]] = {
-    "list": (_list, ("words", "space", "user", "archived", "json"), False),
+    "list": (_list, ("words", "space", "user", "archived", "json", "limit"), False),
     "show": (_show, ("id",), False),
     "document": (_document, ("type", "output", "stable", "force"), False),
     "reindex": (_reindex, ("dry_run", "verbose"), True),
@@ -200,6 +140,6 @@ ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[s
     "delete": (_archive, ("id",), True),
     "restore": (_archive, ("id",), True),
     "promote": (_promote, ("id",), True),
-    "history": (_history, ("json",), False),
+    "history": (_history, ("json", "limit"), False),
 }
 """Each action with what it takes, and whether it changes something."""

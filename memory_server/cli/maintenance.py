@@ -18,12 +18,13 @@ from rich.text import Text
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
-from memory_server.cli.inspection import chosen, each, step_text, tally_text, with_id
+from memory_server.cli.inspection import chosen, each, not_copied, step_text, tally_text, whereabouts, with_id
 from memory_server.cli.terminal import (
     clipped,
     complain,
     console,
     escape,
+    hint,
     print_columns,
     progress,
     time_text,
@@ -192,6 +193,8 @@ async def backup(app: App, flags: Namespace) -> int:
     if flags.name in (word.split()[1] for word in SUBCOMMANDS):
         raise InvalidInput("Write `memory-server backup {name}` without anything between the two words.", flags.name)
     only = names[0] if hasattr(flags, "conversation") else None
+    if only is None and not names and app.home.tenant_names() and not await app.knowledge.overview():
+        raise InvalidInput("There is nothing to back up: {whereabouts}", await whereabouts(app))
     with progress(_("backing up"), len(names)) as advance:
         made = await app.memories.backups.make(flags.name, only=only, advance=advance)
     for reason in made.left_out:
@@ -209,6 +212,8 @@ async def backup(app: App, flags: Namespace) -> int:
             _(" Beside it {entries:,} notes and other entries.", made.entries) if made.entries else "",
         )
     )
+    for sentence in await not_copied(app, layers=False) if only is None else ():
+        hint(sentence)
     return 1 if made.left_out else 0
 
 
@@ -362,6 +367,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
             yield Finding("ok", _("words"), _("all memories were indexed with the present settings"))
     for finding in await examine_sandbox(app.sandbox):
         yield finding
+    if tenants := app.home.tenant_names():
+        yield Finding("note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants)))
     for place, known in await asyncio.to_thread(lambda: list(running())):
         yield Finding("ok" if known else "warning", _("shared process"), describe(place, known))
 

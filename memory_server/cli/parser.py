@@ -6,7 +6,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +39,8 @@ SETTINGS = {
     "language": ("LANG", ABOUT_FLAG),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
+ADDING = ("serve", "hook", "remember", "recall", "import", "add-trigger", "call")
+"""Commands that may be the first ones of a tenant; `recall` of a new one finds nothing."""
 READ_ONLY = _("change nothing, offer only tools that read")
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -180,10 +182,12 @@ def _place_of_command(given: Sequence[str]) -> int | None:
 
 
 def _with_one_name(words: list[str]) -> list[str]:
-    """The same arguments, with a command of two words as one."""
+    """The same arguments, with a command of two words as one, and `call TOOL --help` as `tools TOOL`."""
     place = _place_of_command(words)
     if place is not None and (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
         words[place : place + 2] = [name]
+    if place is not None and words[place] == "call" and {"-h", "--help"} & set(words[place + 2 :]):
+        words[place:] = ["tools", words[place + 1]]
     return words
 
 
@@ -252,15 +256,24 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
         from memory_server.storage.data_dir import open_home
 
         home = open_home(settings.data_dir or config.default_data_dir(), lambda: 0)
-        settings = settings.model_copy(update={"data_dir": home.tenant(flags.tenant)})
+        if not (place := home.tenant(flags.tenant)).is_dir() and command.name not in ADDING:
+            known = ", ".join(home.tenant_names()) or _("none")
+            raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
+        settings = settings.model_copy(update={"data_dir": place})
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
     return command, settings
 
 
+def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | None]]:
+    """The function of a command, which is imported now."""
+    module, _, name = command.run.rpartition(".")
+    found: Callable[..., Coroutine[Any, Any, int | None]] = getattr(import_module(f"memory_server.cli.{module}"), name)
+    return found
+
+
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
-    module, _, function = command.run.rpartition(".")
-    run = getattr(import_module(f"memory_server.cli.{module}"), function)
+    run = function_of(command)
     if not command.opens:
         status = await run(settings, flags) or 0
         if leaves:

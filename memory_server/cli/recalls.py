@@ -61,6 +61,9 @@ async def receipt(app: App, flags: Namespace) -> None:
             raise InvalidInput("Several recalls have an id that begins with `{begin}`; {shows}.", flags.recall, shows)
         raise InvalidInput("No recall has an id that begins with `{begin}`; {shows}.", flags.recall, shows)
     [line], texts, out = found, dict[str, str](), console()
+    if flags.json:
+        write(line)
+        return
     came, near = line.get("came", ()), line.get("near", ())
     for name in {item.get("kept_in", line["conversation"]) for item in (*came, *near)}:
         texts |= {memory.id: memory.text for memory in await app.conversation(name).short_term.memories()}

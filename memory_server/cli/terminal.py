@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import partial
-from io import TextIOWrapper
+from io import TextIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_server.kernel import times
-from memory_server.kernel.captured_io import CAPTURED_IO
+from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput
 from sandbox.locale import _, term, translated
 
@@ -34,14 +34,38 @@ def console(*, stderr: bool = False) -> Console:
             # Rich would end the process with status 1; but it is not a failure if the reader stops reading.
             raise BrokenPipeError
 
-    piped = not (sys.stderr if stderr else sys.stdout).isatty()
-    return _Console(soft_wrap=True, highlight=False, width=10_000 if piped else None, stderr=stderr)
+    options: dict[str, Any] = {"soft_wrap": True, "highlight": False, "stderr": stderr}
+    file: Any = sys.stderr if stderr else sys.stdout
+    if (streams := CAPTURED_IO.get()) is not None:
+        options |= {"file": (file := _Captured(streams, stderr)), "_environ": streams.terminal}
+    return _Console(width=None if file.isatty() else 10_000, **options)
+
+
+class _Captured(TextIOBase):
+    """Standard output or error of the command whose `streams` these are."""
+
+    def __init__(self, streams: CapturedIO, stderr: bool) -> None:
+        self._streams, self._errors = streams, stderr
+
+    def isatty(self) -> bool:
+        return str(1 + self._errors) in self._streams.terminal.get("TERMINALS", "")
+
+    def write(self, text: str) -> int:
+        data = text.encode("utf-8", "backslashreplace")
+        if self._errors:
+            self._streams.errors += data
+        else:
+            self._streams.output += data
+        return len(text)
 
 
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
-    """A progress bar on standard error that disappears at the end; nothing if that is not a terminal. Gives a function
-    that advances it by one, or by its argument."""
+    """A progress bar on standard error that disappears at the end; nothing if that is not a terminal of this process.
+    Gives a function that advances it by one, or by its argument."""
+    if CAPTURED_IO.get() is not None:
+        yield lambda *_: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -147,6 +171,11 @@ def complain(sentence: str) -> None:
         sys.stderr.write(line)
     else:
         streams.errors += line.encode("utf-8", "backslashreplace")
+
+
+def hint(sentence: str) -> None:
+    """Say on standard error how to see more; it belongs to no list that a program reads."""
+    console(stderr=True).print(escape(sentence))
 
 
 def say_if_waiting(what: str) -> None:

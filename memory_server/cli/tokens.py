@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
+from datetime import datetime
 from shutil import rmtree
 
-from memory_server.cli.terminal import complain, confirmed, console, escape, write
+from memory_server.cli.terminal import complain, confirmed, console, escape, print_columns, time_text, write
 from memory_server.config import Settings, default_data_dir
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.times import milliseconds
 from memory_server.storage.data_dir import open_home, tokens_at
 from memory_server.storage.token_file import TokenFile
-from sandbox.locale import _, translated
+from sandbox.locale import _, term
 
 
 async def tokens(settings: Settings, flags: Namespace) -> None:
@@ -21,24 +23,22 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
     place = settings.http.tokens or tokens_at(home)
     file = TokenFile(place.expanduser())
     if flags.action == "list":
+        rows = [(_("name"), _("tenant"), _("may"), _("created"), _("ends"))]
         for token in file.tokens() if file.path.exists() else ():
-            tenant = _("(the data folder)") if token.tenant is None else token.tenant
-            until = _("expired") if token.expired else token.expires or "-"
-            console().out(
-                token.name,
-                translated(tenant),
-                ",".join(token.scopes),
-                token.created,
-                translated(until),
-                sep="\t",
-                highlight=False,
-            )
+            tenant = term("(the data folder)") if token.tenant is None else token.tenant
+            until = term("expired") if token.expired else _local(token.expires, settings)
+            rows.append((token.name, tenant, ",".join(token.scopes), _local(token.created, settings), until))
+        if len(rows) > 1:
+            print_columns(rows)
+        else:
+            console().print(_("There are no tokens yet; `memory-server tokens add NAME` makes one."))
         return
     if flags.name is None:
         raise InvalidInput("Name the token: `memory-server tokens {action} NAME`.", flags.action)
     if flags.action == "remove":
         erased = _to_erase(file, flags) if flags.erase else None
         file.remove(flags.name)
+        console().print(_("The token {name} is taken back; nobody enters with it any more.", escape(flags.name)))
         if erased is not None and (folder := open_home(home, lambda: 0).tenant(erased)).exists():
             await asyncio.to_thread(rmtree, folder)
             console().print(_("Everything of {tenant} is erased.", escape(erased)))
@@ -61,3 +61,7 @@ def _to_erase(file: TokenFile, flags: Namespace) -> str:
     if not flags.yes and not confirmed(ask, otherwise=nobody):
         raise InvalidInput("Nothing was erased, and the token stays.")
     return tenant
+
+
+def _local(time: str | None, settings: Settings) -> str:
+    return time_text(None if time is None else milliseconds(datetime.fromisoformat(time)), settings.zone)

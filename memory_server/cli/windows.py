@@ -1,4 +1,4 @@
-"""The commands behind the shared process: sessions of windows, and what `hook`, `recall` and `remember` ask it."""
+"""The commands behind the shared process: sessions of windows, and what hooks and commands ask it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memory_server.app import App, Shared, offered_tools, usual_offer
 from memory_server.cli.call_tool import recall, remember
 from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
-from memory_server.cli.parser import PACKAGE, leave, parsed, understood
+from memory_server.cli.parser import PACKAGE, function_of, leave, parsed, understood
 from memory_server.cli.process_limits import use_more_files, use_one_arena
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain
@@ -28,7 +28,7 @@ from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.messages import Session
-from memory_server.shared_process.invocation import PER_SESSION_FLAGS, Invocation
+from memory_server.shared_process.invocation import LOOKS, PER_SESSION_FLAGS, Invocation
 from memory_server.shared_process.server import NotForThisProcess, Request, SharedServer, Work, flush_errors, once
 from sandbox.language import language_of
 from sandbox.locale import speak
@@ -68,6 +68,8 @@ class Windows:
         shared = Shared(self._app, request.folder)
         if request.role == "serve" and len(request.descriptors) == 3:
             return partial(_status_of, partial(self._session, settings, shared, request, connection))
+        if request.role in LOOKS and flags.command.name == request.role:
+            return partial(_status_of, partial(_look, settings, flags, shared))
         if request.role not in ASKED:
             raise NotForThisProcess
         return partial(_status_of, partial(ASKED[request.role], settings, flags, shared))
@@ -109,13 +111,20 @@ class Windows:
         await self._app.keep_up()
 
 
-async def _status_of(work: Callable[[], Coroutine[Any, Any, None]]) -> int:
+async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | None:
+    run, command = function_of(flags.command), flags.command
+    if not command.opens:
+        return await run(settings, flags, shared.folder)
+    async with App(settings, shared=shared) as app:
+        return await run(app, flags)
+
+
+async def _status_of(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
     try:
-        await work()
+        return await work() or 0
     except MemoryServerError as error:
         complain(str(error))
         return 2 if isinstance(error, InvalidInput) else 1
-    return 0
 
 
 def _without_window(settings: Settings) -> Settings:

@@ -106,6 +106,8 @@ class InsightManager:
         no such scope."""
         if text or keywords:
             words = dict(wanted.words) | await self._weights(text, keywords)
+            if not words and text.strip():
+                words = {text.strip(): 1.0}  # 你来啦 has no word that says something: so it is found as it was typed
             if not words:
                 raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
             wanted = replace(wanted, words=words)

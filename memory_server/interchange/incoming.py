@@ -13,11 +13,13 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.lifecycle import FAMILIES
+from memory_server.knowledge.entry import Entry, entry_of, usable
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from sandbox.chats import chat
 from sandbox.chats.plain import begins_with_role
-from sandbox.locale import _
+from sandbox.locale import _, clause
 
 Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -27,6 +29,8 @@ _MAGIC = {
     b"\x89PNG": _("is a picture; export the character or its lorebook as JSON."),
     b"SQLite format 3": _("is a database; export it as JSON first."),
 }
+MOST_ENTRY_CHARS = 10_000_000
+"""Characters of an entry; those that are longer were never stored."""
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
 
@@ -37,9 +41,11 @@ class NotThisFormat(InvalidInput):
 
 @dataclass(slots=True)
 class Incoming:
-    """`skipped`: place and reason of each record that was left out. `notes`: what the others lost."""
+    """`entries`: of knowledge, by place. `skipped`: place and reason of each record that was left out. `notes`: what
+    the others lost."""
 
     conversations: list[Contents] = field(default_factory=list)
+    entries: dict[str, list[Entry]] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -94,6 +100,17 @@ class Incoming:
         self.skipped.append((place, reason))
         return False
 
+    def take(self, line: str, place: str, values: codec.Json) -> None:
+        """Add an entry of knowledge; one that cannot be stored is skipped."""
+        try:
+            if place.partition("/")[0] not in FAMILIES[2:]:
+                raise InvalidInput("there is no place {place!r}", place)
+            entry = usable(entry_of(values), most_chars=MOST_ENTRY_CHARS)
+        except InvalidInput as error:
+            self.skipped.append((line, clause(str(error))))
+        else:
+            self.entries.setdefault(place, []).append(entry)
+
     def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
         """`name` as a conversation id; `otherwise` if it is empty; None if it cannot be an id: then it is skipped."""
         try:
@@ -104,7 +121,7 @@ class Incoming:
 
     @property
     def count(self) -> int:
-        return sum(contents.count for contents in self.conversations)
+        return sum(contents.count for contents in self.conversations) + sum(map(len, self.entries.values()))
 
 
 def with_keywords(contents: Contents, wording: KeywordOptions) -> Contents:

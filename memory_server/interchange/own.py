@@ -1,31 +1,45 @@
-"""Our own forms: `native` with everything, as JSON lines (backups/record_lines.py); `pack`, a JSON array of
-`{name, prompt, trigger, createdContext?}` as `trigger-sandbox pack` uses it; `markdown`, a page for people.
+"""Our own forms: `native` with everything, as JSON lines (backups/record_lines.py), where entries of knowledge follow
+the conversations as `{"place":"refs/short-term","entry":{…}}`, without empty fields and numbers of a store; `pack`, a
+JSON array of `{name, prompt, trigger, createdContext?}` as `trigger-sandbox pack` uses it; `markdown`, a page for
+people.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import tzinfo
+from typing import Any
 
 from memory_server.conversations.contents import Contents
-from memory_server.interchange.incoming import Incoming, NotThisFormat, array
+from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, array
 from memory_server.kernel import times
+from memory_server.knowledge.entry import Entry, difference
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
 from sandbox.workbench.files import PackMemory, pack_text, usable
 
+_EMPTY = Entry("")
 _RUNS = re.compile(r"`+")
 
 
-def write_native(conversations: Iterable[Contents], now_ms: int) -> Iterator[bytes]:
+def write_native(
+    conversations: Iterable[Contents], now_ms: int, entries: Iterable[tuple[str, Entry]] = ()
+) -> Iterator[bytes]:
+    """`entries`: each with its place."""
     yield record_lines.first_line(now_ms)
     count = 0
     for contents in conversations:
         yield from record_lines.conversation_lines(contents)
         count += 1
-    yield record_lines.last_line(count)
+    written = 0
+    for place, entry in entries:
+        live = replace(entry, archived_ms=None, reason=None, ref="" if place.startswith("layers/") else entry.ref)
+        yield codec.dumps({"place": place, "entry": difference(live, _EMPTY)}) + b"\n"
+        written += 1
+    yield codec.dumps({"end": True, "conversations": count} | ({"entries": written} if written else {})) + b"\n"
 
 
 def read_native(data: bytes, usual: str = "default") -> Incoming:
@@ -39,7 +53,8 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     except codec.NotARecord as error:
         raise NotThisFormat("cannot be read: {reason}.", error) from error
     ended = False
-    for group in record_lines.groups(lines, lambda place, reason: found.skipped.append((place, reason))):
+    rest = _taking_entries(lines, found)
+    for group in record_lines.groups(rest, lambda place, reason: found.skipped.append((place, reason))):
         if group.head is None or group.ends:
             stray = [*group.short, *group.long]
             found.skipped += [(place, _("it does not belong to a conversation")) for place, _one in stray]
@@ -51,6 +66,16 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     if not ended:
         found.notes.append(_("the file ends too early: memories at its end may be missing"))
     return found
+
+
+def _taking_entries(lines: Rows, found: Incoming) -> Iterator[tuple[str, Any]]:
+    """The lines without those of entries, which go into `found`."""
+    for place, fields in lines:
+        match fields:
+            case {"place": str(of), "entry": dict(values)}:
+                found.take(place, of, values)
+            case _:
+                yield place, fields
 
 
 def write_pack(conversations: Iterable[Contents]) -> bytes:

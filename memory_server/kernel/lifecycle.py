@@ -25,6 +25,7 @@ LEAST_ID_CHARS = 4
 Kept = Literal["conversations", "knowledge"]
 Family = Literal["memories", "triggers", "notes", "sessions", "layers", "refs"]
 FAMILIES: tuple[Family, ...] = ("memories", "triggers", "notes", "sessions", "layers", "refs")
+OF_CONVERSATIONS: tuple[Family, ...] = ("memories", "triggers")
 
 
 @dataclass(frozen=True, slots=True)

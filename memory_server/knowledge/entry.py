@@ -63,6 +63,9 @@ class Entry:
 
 FIELDS = tuple(each.name for each in fields(Entry))
 LISTS = ("tags", "examples")
+_PORTABLE = tuple(name for name in FIELDS if name not in ("id", "version", "archived_ms", "reason"))
+_TYPES: dict[str, tuple[type, ...]] = {"metadata": (dict,), "confidence": (int, float), "importance": (int, float)}
+_TYPES |= dict.fromkeys(("uses", "accessed_ms", "created_ms", "updated_ms", "expires_ms"), (int,))
 
 
 def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
@@ -74,6 +77,19 @@ def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
 def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
     """`entry` with the fields that `values`, which `json_of` or `difference` made, name."""
     return replace(entry, **dict(values) | {name: tuple(values[name]) for name in LISTS if name in values})
+
+
+def entry_of(values: Mapping[str, Any]) -> Entry:
+    """The entry of `difference` to an empty one, read back; of ids and the archive it has none. Raises InvalidInput: a
+    value has the wrong type."""
+    default, given = Entry(""), {name: values[name] for name in _PORTABLE if name in values}
+    for name, value in given.items():
+        wanted = _TYPES.get(name, (str,))
+        texts = name in LISTS and isinstance(value, list) and all(isinstance(each, str) for each in value)
+        plain = isinstance(value, wanted) and not isinstance(value, bool)
+        if not (texts or (plain and name not in LISTS) or (value is None and getattr(default, name) is None)):
+            raise InvalidInput("its `{name}` is of the wrong kind", name)
+    return changed_by_json(default, given)
 
 
 def difference(before: Entry, after: Entry) -> dict[str, Any]:

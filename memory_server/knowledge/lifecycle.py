@@ -27,7 +27,7 @@ from memory_server.kernel.lifecycle import (
     Sought,
     Undone,
 )
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import (
@@ -42,11 +42,11 @@ from memory_server.knowledge.entry import (
     is_change_id,
     seq_of,
 )
-from memory_server.knowledge.layers import Layer
+from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
-from memory_server.knowledge.ports import REPLACED, EntryStore, ScopeView
+from memory_server.knowledge.ports import REPLACED, Entries, EntryStore, ScopeView
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -326,17 +326,54 @@ class KnowledgeLifecycle:
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
         theirs = await other.read(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
+        counts, change = await self._take(self._store, scope, theirs, dry_run=dry_run, by=by)
+        return counts.added + counts.replaced, change
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
-            wanted = (each for each in theirs if not self._store.erased([each.body]))
+    async def _take(
+        self, entries: Entries, scope: Scope, theirs: Sequence[Entry], *, dry_run: bool, by: str
+    ) -> tuple[MergeCounts, str | None]:
+        def decide(held: ScopeView) -> tuple[Sequence[Change], MergeCounts]:
+            wanted = [each for each in theirs if not self._store.erased([each.body])]
             coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
-            return [] if dry_run else coming, len(coming)
+            added = sum(not entry.id for entry in coming)
+            counts = MergeCounts(added, len(coming) - added, unchanged=len(wanted) - len(coming))
+            return [] if dry_run else coming, counts
 
-        done = await self._store.commit(scope, decide, Operation("restore", by))
+        done = await entries.commit(scope, decide, Operation("restore", by))
         return done.result, done.change_id
+
+    async def take(
+        self, place: str, entries: Sequence[Entry], *, dry_run: bool = False, by: str = "import"
+    ) -> tuple[MergeCounts, str | None]:
+        """Bring in entries for a place, as `restore` does, as one change. Raises InvalidInput: it is no such layer."""
+        name, _slash, owner = place.partition("/")
+        space = _SPACES[name]
+        once = {(each.ref or each.key, each.kind, each.project): each for each in entries}
+        store: Entries = self._store
+        if space == "layers":
+            names = {layer.name: layer.folder for layer in self._knowledge.layers.known}
+            if owner not in names:
+                raise InvalidInput("there is no layer {owner} here; import it in the folder of a project", owner)
+            store, scope = names[owner], LAYER
+        else:
+            self._knowledge.options.refuse()
+            scope = Scope(space, owner)
+        done = await self._take(store, scope, list(once.values()), dry_run=dry_run, by=by)
+        self._knowledge.notes.changed()
+        return done
+
+    async def live(self, family: Family | None = None) -> list[tuple[str, Entry]]:
+        """All live entries, each with its place, those made first coming first."""
+        found: list[tuple[str, Entry]] = []
+        for scope, entries in await self._knowledge.places():
+            if family in (None, _FAMILIES[scope.space]):
+                held = await entries.read(scope, lambda held: held.entries(Filter()))
+                found += ((place_of(scope), entry) for entry in held)
+        return sorted(found, key=lambda each: (each[0], each[1].created_ms, each[1].key or "", each[1].ref))
 
 
 _FAMILIES: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
+_SPACES: dict[str, Space] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
 
 
 def _item(scope: Scope, entry: Entry) -> Item:

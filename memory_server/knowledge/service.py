@@ -130,12 +130,15 @@ class Knowledge:
             raise MemoryNotFound("There is no entry {name}; `memory-server knowledge list` shows all entries.", name)
         return matching[0]
 
-    async def overview(self) -> dict[str, Figures]:
-        """Counts by scope, such as `notes` or `refs/short-term`; without scopes that have no entry."""
-        scopes = await self.store.scopes()
-        found = [await self.store.read(each, lambda held: held.figures()) for each in scopes]
-        names = ["/".join(filter(None, (each.space, each.owner))) for each in scopes]
-        return {name: each for name, each in zip(names, found, strict=True) if each.count or each.archived}
+    async def overview(self, *, layers: bool = False) -> dict[str, Figures]:
+        """Counts by scope, such as `notes` or `refs/short-term`, and with `layers` also of these; without scopes that
+        have no entry."""
+        found = {
+            "/".join(filter(None, (scope.space, scope.owner))): await entries.read(scope, lambda held: held.figures())
+            for scope, entries in await self.places()
+            if layers or entries is self.store
+        }
+        return {name: each for name, each in found.items() if each.count or each.archived}
 
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.words import shown_words
 from memory_server.kernel.errors import ResourceNotFound
 from memory_server.kernel.recalled_block import UNSEEN
 from memory_server.kernel.text import shown
@@ -227,7 +228,7 @@ def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
         text=memory.text,
         score=memory.score,
         pinned=memory.pinned or None,
-        keywords=list(memory.words[:_WORDS]),
+        keywords=shown_words(memory, _WORDS),
     )
 
 

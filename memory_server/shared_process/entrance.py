@@ -1,8 +1,9 @@
 """The entrance of `memory-server`: it hands a client to the shared process of this user where there is one.
 
-`serve` gives its standard input and output to that process, and starts it if it does not run; `hook`, `recall` and
-`remember` ask it, and never start it. Whatever is in doubt is done in this process, which is always right: several
-processes on one folder are normal. This module is what a user waits for at each prompt: it imports only what it needs.
+`serve` gives its standard input and output to that process, and starts it if it does not run; `hook`, `recall`,
+`remember` and what only looks (`LOOKS`) ask it, and never start it. Whatever is in doubt is done in this process, which
+is always right: several processes on one folder are normal. This module is what a user waits for at each prompt: it
+imports only what it needs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import stat
 import sys
 
-from memory_server.shared_process.invocation import PER_SESSION_VARIABLES, Invocation, program_root
+from memory_server.shared_process.invocation import LOOKS, PER_SESSION_VARIABLES, Invocation, program_root
 from memory_server.shared_process.protocol import (
     ANSWERS,
     ASK_SECONDS,
@@ -37,6 +38,8 @@ RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart")
 """Events for which nothing is stored, so that they may be answered twice."""
 END_SECONDS = LOOK_SECONDS = 1.0
 """How long a session has to end after a signal, and the time between two looks for the parent: one system call."""
+OF_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES")
+"""Variables that say how output for people looks."""
 waited = 0.0
 """Seconds that this process waited for the shared one in vain: a hook has so much less patience left."""
 
@@ -165,6 +168,8 @@ def _shared(asked: Invocation) -> int:
     key = asked.key()
     path = socket_at(folder(asked.environ), key)
     window = [f"{name}={asked.environ[name]}" for name in PER_SESSION_VARIABLES if name in asked.environ]
+    if asked.command in LOOKS:
+        window += _terminal(asked.environ)
     fields = [PROTOCOL, key, asked.command, os.getcwd(), *window, "", *asked.arguments]
     if asked.command == "serve":
         try:
@@ -181,8 +186,20 @@ def _shared(asked: Invocation) -> int:
     return _written(asked, status, output, errors)
 
 
+def _terminal(environ: dict[str, str]) -> list[str]:
+    """What output for people must know of this terminal: its variables and width, and which streams are one."""
+    known = {name: environ[name] for name in OF_TERMINAL if name in environ}
+    for each in (0, 1, 2) if known.get("TERM", "").lower() not in ("dumb", "unknown") else ():
+        try:
+            known.setdefault("COLUMNS", str(os.get_terminal_size(each).columns or 80))
+        except OSError:
+            continue
+    known["TERMINALS"] = "".join(str(each) for each in (1, 2) if os.isatty(each))
+    return [f"{name}={value}" for name, value in known.items()]
+
+
 def _answered(path: str, asked: Invocation, fields: Sequence[str]) -> tuple[int, bytes, bytes]:
-    given = b"" if asked.has_words and asked.command != "hook" else _read_input()
+    given = _read_input() if asked.reads_input else b""
     with connected(path, ASK_SECONDS) as connection:
         ask(connection, fields, given)
         if asked.command == "hook":
@@ -262,14 +279,16 @@ def _read_input() -> bytes:
 def shared() -> int | None:
     """Let the shared process do what the command line asks for; the exit status. None: it does not, this one does.
 
-    A person at a terminal is not a client of the protocol.
+    A person at a terminal is not a client of the protocol, and what is typed there is read by this process.
     """
     if sys.platform not in ("linux", "darwin") or sys.getfilesystemencoding() != "utf-8":
         return None
-    if None in (sys.stdin, sys.stdout, sys.stderr) or sys.stdin.isatty():
+    if None in (sys.stdin, sys.stdout, sys.stderr):
         return None
     try:
-        return _shared(Invocation(sys.argv[1:], os.environ))
+        asked = Invocation(sys.argv[1:], os.environ)
+        other = asked.command in LOOKS and sys.stdout.encoding.lower() != "utf-8"  # the process answers in UTF-8
+        return None if other or (asked.reads_input and sys.stdin.isatty()) else _shared(asked)
     except KeyboardInterrupt:
         return 130
     except Exception:  # the same in this process works, or says what is wrong

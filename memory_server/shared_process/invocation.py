@@ -15,7 +15,9 @@ TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COMMANDS = ("serve", "hook", "recall", "remember")
+LOOKS = ("where", "list", "search", "show", "history", "recalls", "explain")
+"""Commands for people that only look: they read no standard input."""
+COMMANDS = ("serve", "hook", "recall", "remember", *LOOKS)
 SETTINGS = ("data-dir", "config", "timezone", "log-level", "now", "seed", "language")
 """Flags with a value that make another process."""
 PER_SESSION_FLAGS = ("conversation", "toolsets", "tools", "exclude-tools")
@@ -27,7 +29,9 @@ _WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
 """Flags of the commands that a value follows."""
 _PLACES = ("data-dir", "config")
 _PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
-_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "XDG_", "LC_", "PYTHON", "SSL")
+_OF_XDG = ("XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_RUNTIME")
+"""Others differ from window to window, such as `XDG_ACTIVATION_TOKEN`."""
+_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "LC_", "PYTHON", "SSL", *_OF_XDG)
 _NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
 _ENDINGS = ("_PROXY", "_proxy", "_CA_BUNDLE")
 """With SSL: by what way models are reached, and which certificates count."""
@@ -39,8 +43,8 @@ class Invocation:
     """What the command line and the environment ask for. Raises CannotShare: it is not for the shared process, or
     cannot be understood here.
 
-    `arguments` and `environ` have absolute paths; `flags` are those that make another process. With words, `recall` and
-    `remember` do not read standard input.
+    `arguments` and `environ` have absolute paths; `flags` are those that make another process. `reads_input`: `recall`
+    and `remember` with words do not read standard input, nor does what only looks.
     """
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -50,6 +54,7 @@ class Invocation:
         while place < len(self.arguments):
             place = self._take(place)
         self.command = self.command or "serve"
+        self.reads_input = self.command not in LOOKS and not (self.has_words and self.command != "hook")
         for name in _PLACES_IN_ENVIRONMENT:
             if self.environ.get(name):
                 self.environ[name] = absolute(self.environ[name])

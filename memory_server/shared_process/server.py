@@ -169,7 +169,8 @@ class SharedServer:
                     return
                 self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
                 FOR.set(HOOKS if request.role == "hook" else connection)
-                CAPTURED_IO.set(streams := CapturedIO(request.input))
+                terminal = dict(each.split("=", 1) for each in request.window)
+                CAPTURED_IO.set(streams := CapturedIO(request.input, terminal=terminal))
                 status = await (_unless_taken_back(connection, work()) if request.role == "hook" else work())
                 if status is None:
                     return

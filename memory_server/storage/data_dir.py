@@ -71,7 +71,7 @@ class Home:
         self, place: Path, clock: Callable[[], int], parameters: StoreParameters | None, meter: Meter | None
     ) -> None:
         self.place = place
-        self._clock = clock
+        self.clock = clock
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
         self.conversations = JsonFileStore(place, clock, parameters, meter)
@@ -95,7 +95,7 @@ class Home:
         given = self._parameters
         return SqliteStore(
             self.place / folders.PRIVATE / "knowledge.sqlite3",
-            self._clock,
+            self.clock,
             wait_seconds=given.wait_seconds,
             durability=durability,
             cache_mb=cache_mb,
@@ -129,7 +129,7 @@ class Home:
         """A place of entries that are forgotten when this process ends, and have no history."""
         from memory_server.storage.entries.sqlite_store import SqliteStore
 
-        return SqliteStore(None, self._clock, mirror=True)
+        return SqliteStore(None, self.clock, mirror=True)
 
     def publish(self, folder: Path, pages: Mapping[str, str]) -> None:
         """Write pages for people into a folder of theirs."""
@@ -175,6 +175,10 @@ class Home:
     def tenants(self) -> list[Path]:
         return subfolders(self._tenants)
 
+    def tenant_names(self) -> list[str]:
+        """The names of the tenants, as far as their folders tell them."""
+        return [folder.name.partition("~")[0] for folder in self.tenants()]
+
     @property
     def _tenants(self) -> Path:
         return self.place / folders.PRIVATE / "tenants"
@@ -182,7 +186,7 @@ class Home:
     def examine(self) -> list[Finding]:
         from memory_server.storage.json_store.examination import examine_folder
 
-        now_ms = self._clock()
+        now_ms = self.clock()
         return list(examine_folder(self.place, now_ms, self.pause.read(now_ms), self.ledger.last_run_ms()))
 
     def examinations(self) -> list[Callable[[], list[Finding]]]:
@@ -193,7 +197,7 @@ class Home:
             there = subfolders(self.place)
         except PermissionError:
             return []  # `examine` reports it
-        return [partial(examine_conversation, self.place, folder, self._clock()) for folder in there]
+        return [partial(examine_conversation, self.place, folder, self.clock()) for folder in there]
 
     def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], RepairPlan | None]]:
         """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
@@ -201,7 +205,7 @@ class Home:
         from memory_server.storage.json_store.repair import repair
 
         return [
-            partial(repair, folder, self._clock(), wanted=wanted, dry_run=dry_run) for folder in subfolders(self.place)
+            partial(repair, folder, self.clock(), wanted=wanted, dry_run=dry_run) for folder in subfolders(self.place)
         ]
 
 

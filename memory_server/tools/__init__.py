@@ -45,6 +45,20 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "layers": layers.LAYERS,
     "refs": _tools_of(refs),
 }
+PURPOSES: Mapping[str, str] = {
+    "short-term": _("exchanges of a chat: store, search and delete them"),
+    "long-term": _("what comes to mind when a condition is met, a trigger in JavaScript"),
+    "archive": _("take back: history, undo, pins, and what was forgotten"),
+    "backup": _("copies of all memories: make, list, restore and delete them"),
+    "insight": _("why a memory comes or not, searches by words and dates, and figures"),
+    "admin": _("figures and health of this server"),
+    "turn": _("recall before an answer and remember after it, each in one call"),
+    "notes": _("notes of a project, found by words; its `recall` and `remember` are not those of turns"),
+    "sessions": _("facts about the users of an assistant, each user's apart"),
+    "layers": _("Markdown files of a project and of all projects, which other agents read too"),
+    "refs": _("long outputs that are kept out of the context, and found again by a reference"),
+}
+"""What each toolset is for."""
 KNOWLEDGE = frozenset({"notes", "sessions", "layers", "refs"})
 """Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "default"
@@ -106,6 +120,16 @@ def _refuse_twins(names: Iterable[str]) -> None:
                 home[other],
                 home[name],
             )
+
+
+def tool_named(name: str) -> Tool:
+    """The tool. Raises InvalidInput: there is none of this name."""
+    if (tool := TOOLS.get(name)) is None:
+        lists = _("`memory-server tools` lists all.")
+        if close := difflib.get_close_matches(name, [*TOOLS, *TOOLSETS], n=1):
+            raise InvalidInput("There is no tool `{tool}`; did you mean `{near}`? {lists}", name, close[0], lists)
+        raise InvalidInput("There is no tool `{tool}`; {lists}", name, lists)
+    return tool
 
 
 def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:

@@ -72,7 +72,7 @@ def test_entries_of_layers_are_listed_shown_deleted_and_brought_back(
     listed = run(tmp_path, capsys, "knowledge", "list", "披萨")[1]
     assert [listed.count(word) for word in ("layers/project", "pool", "port")] == [2, 2, 2]
     (line, _) = run(tmp_path, capsys, "knowledge", "list", "--space", "layers", "--json")[1].splitlines()
-    assert (json.loads(line)["space"], json.loads(line)["owner"]) == ("layers", "project")
+    assert (json.loads(line)["family"], json.loads(line)["place"]) == ("layers", "layers/project")
     shown = run(tmp_path, capsys, "knowledge", "show", "pool")[1]
     assert "pool.md" in shown
     assert "披萨 pool" in shown

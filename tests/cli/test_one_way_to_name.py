@@ -51,7 +51,7 @@ def test_looking_needs_no_conversation(run: Run) -> None:
     changes = run("history")[1].splitlines()
     assert [line.split(" in ")[1].split()[0] for line in changes] == ["小明", "小满"], "newest first"
     assert len(run("history", "-c", "小明")[1].splitlines()) == 1
-    assert "More: -c ID" in run("history", "--limit", "1")[1]
+    assert "More: -c ID" in run("history", "--limit", "1")[2]
     listed = run("list")[1]
     assert "小满" in listed
     assert mango not in listed

@@ -86,6 +86,8 @@ def test_what_makes_another_process(first: list[str], second: list[str], equal: 
         ({"MEMORY_SERVER_SHORT_TERM__TOP_COUNT": "3"}, {}, False),
         ({"LANG": "zh_CN.UTF-8"}, {}, False),
         ({"HOME": "/a"}, {"HOME": "/b"}, False),
+        ({"XDG_DATA_HOME": "/a"}, {}, False),
+        ({"XDG_ACTIVATION_TOKEN": "a"}, {"XDG_ACTIVATION_TOKEN": "b", "XDG_SESSION_ID": "2"}, True),
         ({"HTTPS_PROXY": "http://a"}, {"HTTPS_PROXY": "http://b"}, False),
         ({"no_proxy": "a"}, {}, False),
         ({"SSL_CERT_FILE": "/a.pem"}, {}, False),
@@ -149,7 +151,7 @@ def test_all_code_counts_for_another_process() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
+    [["stats"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
 )
 def test_what_is_not_shared(arguments: list[str]) -> None:
     with pytest.raises(protocol.CannotShare):

@@ -133,11 +133,23 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, arguments: list
     assert tree(Path.cwd()) == before
 
 
-def test_an_export_without_conversations_says_what_else_is_stored(run: Run) -> None:
+def test_a_form_that_holds_no_notes_says_so(run: Run) -> None:
     run("call", "remember", '{"type": "tech", "topic": "pool", "content": "The pool has 20 connections."}')
-    status, out, err = run("export", "-")
+    status, out, err = run("export", "-", "--format", "pack")
     assert (status, out) == (2, "")
-    assert "knowledge (notes 1) is not exported" in err
+    assert "nothing to export in this form: " in err
+    assert "holds notes (1)." in err
+    write("old.json", OLD)
+    run("import", "old.json")
+    told = run("export", "page.md", "--format", "markdown")[1]
+    assert "Not in it: 1 entry of other families; the form native holds them." in told
+
+
+def test_a_pack_says_that_it_forgets_whose_its_triggers_are(run: Run) -> None:
+    write("pack.json", PACK[:1])
+    run("import", "pack.json", "-c", "小红")
+    told = run("export", "mine.json", "--format", "pack")[1]
+    assert "A pack names no conversation of its triggers (小红); `import -c ID` puts them in one." in told
 
 
 def test_an_export_replaces_nothing_unless_told(run: Run) -> None:

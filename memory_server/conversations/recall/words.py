@@ -196,7 +196,12 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
-    """The heaviest words of a memory as people read them: as its text spells them, and days as its language does."""
+    """The heaviest words of a memory as people read them, each once."""
+    return list(dict.fromkeys(spelt_words(memory, most)))
+
+
+def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
+    """The heaviest words (None: all) as the text of the memory spells them, and days as its language does."""
     text = memory.text[:_LOOKED_AT_CHARS]
     spelt: dict[str, str] = {}
     for word in _WORD.findall(text):
@@ -208,7 +213,7 @@ def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
             return word if word in text else spelt.get(word, word)
         return word if chinese else f"{day[2]} {_MONTHS[int(day[1]) - 1]}"
 
-    return list(dict.fromkeys(map(shown, memory.words[:most])))
+    return list(map(shown, memory.words[:most]))
 
 
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:

@@ -158,9 +158,9 @@ class Middleware:
             await HttpError(500, "server", said).response()(scope, receive, noted)
         finally:
             route = "/".join(scope["path"].split("/", 2)[:2])
-            if status == 200 and route == "/v1":
-                route = scope["path"]  # the name of a tool: others are not found
-            known = route if status == 200 or route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known") else "/…"
+            known = route if route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known") else "/…"
+            if status == 200 and known == "/v1":
+                known = scope["path"]  # with the name of a tool; what is no tool gets 404
             milliseconds = (time.monotonic() - began) * 1000
             log.info("%s %s %s %.0f ms", scope["method"], known, status or "-", milliseconds)
 

@@ -1,0 +1,88 @@
+"""`export`: what is stored, as files for people, for other programs, or for another memory-server."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rich.filesize import decimal
+
+from memory_server.app import App
+from memory_server.cli.exchanged_files import write_file, write_folder
+from memory_server.cli.inspection import each, not_copied, whereabouts
+from memory_server.cli.terminal import console, escape, hint
+from memory_server.conversations.contents import Contents, contents_of
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.model import DEFAULT_CONVERSATION
+from memory_server.interchange import folder_forms, own
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.lifecycle import OF_CONVERSATIONS
+from memory_server.knowledge.entry import Entry
+from sandbox.locale import _, counted
+
+
+async def export(app: App, flags: Namespace) -> int:
+    """Write what is stored, or what a conversation or family of it holds; 1 if a conversation could not be read."""
+    held: list[Contents] = []
+
+    async def hold(conversation: Conversation) -> None:
+        held.append(_of_family(contents_of(await app.store.read(conversation.id)), flags.family))
+
+    failed, named = 0, hasattr(flags, "conversation")
+    if flags.family in (None, *OF_CONVERSATIONS):
+        _count, failed = await each(app, flags, _("reading"), hold)
+    held = [contents for contents in held if contents.count or not (named or flags.family)]
+    entries = [] if named or flags.family in OF_CONVERSATIONS else await app.knowledge.lifecycle.live(flags.family)
+    if not held and (flags.to != "native" or not entries):
+        raise InvalidInput("There is nothing to export in this form: {whereabouts}", await whereabouts(app))
+    await write_memories(app, held, flags, entries)
+    for sentence in await not_copied(app, layers=True) if not named and flags.family is None else ():
+        hint(sentence)
+    return 1 if failed else 0
+
+
+def _of_family(contents: Contents, family: str | None) -> Contents:
+    if family not in OF_CONVERSATIONS:
+        return contents
+    return replace(contents, long_term=()) if family == "memories" else replace(contents, short_term=())
+
+
+async def write_memories(
+    app: App, held: Sequence[Contents], flags: Namespace, entries: Sequence[tuple[str, Entry]] = ()
+) -> None:
+    """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
+    Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
+    form, target = flags.to, flags.target
+    if form == "node":
+        if target == "-":
+            raise InvalidInput("The form {form} is a folder; give the name of one instead of `-`.", form)
+        size = await asyncio.to_thread(write_folder, target, folder_forms.write_node(held))
+    else:
+        parts: Iterable[bytes] = own.write_native(held, app.clock(), entries)
+        if form != "native":
+            parts = [own.write_pack(held)] if form == "pack" else own.write_page(held, app.settings.zone)
+        size = await asyncio.to_thread(write_file, target, parts, force=flags.force)
+    if target == "-":
+        return
+    left = sum(len(contents.short_term) for contents in held) if form == "pack" else 0
+    count = sum(contents.count for contents in held) - left
+    what = _(
+        "{memories} of {conversations}, {decimal}",
+        counted(count, "memory"),
+        counted(len(held), "conversation"),
+        decimal(size),
+    )
+    out = console()
+    out.print(_("Wrote {target}: {what}, as {form}.", escape(target), what, form))
+    if entries:
+        many = counted(len(entries), "entry")
+        not_here = _("Not in it: {entries} of other families; the form native holds them.", many)
+        out.print(_("With {entries} of other families.", many) if form == "native" else not_here)
+    owners = [one.conversation_id for one in held if one.long_term and one.conversation_id != DEFAULT_CONVERSATION]
+    if form == "pack" and owners:
+        names = ", ".join(owners)
+        out.print(_("A pack names no conversation of its triggers ({names}); `import -c ID` puts them in one.", names))
+    if left:
+        out.print(_("Not in it: {memories}; a pack holds only long-term memories.", counted(left, "short-term memory")))

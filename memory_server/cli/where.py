@@ -1,0 +1,82 @@
+"""`where`: which folder and process holds what. It imports no engine and no tool, so that it answers at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from argparse import Namespace
+from pathlib import Path
+
+from memory_server.cli.project_file import project_at
+from memory_server.cli.terminal import console, escape, write
+from memory_server.composition import knowledge_of
+from memory_server.config import Settings, default_config_file, default_data_dir, named_config_file
+from memory_server.shared_process.control import describe, running
+from memory_server.storage.data_dir import open_home
+from sandbox.language import padded
+from sandbox.locale import _, joined, translated
+
+
+async def where(settings: Settings, flags: Namespace, folder: Path | None = None) -> None:
+    """Print it; `folder` is the one in which the command was typed, by default the working directory."""
+    home = open_home(settings.data_dir or default_data_dir(), lambda: settings.now_ms or time.time_ns() // 1_000_000)
+    knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder or Path())
+    try:
+        held = await knowledge.overview(layers=True)
+    finally:
+        await knowledge.aclose()
+    layers = {f"layers/{layer.name}": layer.folder.place for layer in knowledge.layers.known}
+    names, tenants = await home.conversations.conversations(), home.tenant_names()
+    pause, project = home.pause.read(home.clock()), project_at(folder)
+    # In a thread, because the process that answers may be this one.
+    shared = [
+        (place, known)
+        for place, known in await asyncio.to_thread(lambda: list(running()))
+        if known.get("place", str(home.place)) == str(home.place)
+    ]
+    if flags.json:
+        write(
+            {
+                "memories": str(home.place),
+                "settings": str(_settings_file(flags)),
+                "conversation": project and project.conversation,
+                "paused": pause is not None,
+                "shared": [known for _place, known in shared if known],
+                "conversations": {name: str(home.conversations.folder(name)) for name in names},
+                "tenants": tenants,
+                "knowledge": {name: {"entries": one.count, "archived": one.archived} for name, one in held.items()},
+                "layers": {name: str(place) for name, place in layers.items()},
+            }
+        )
+        return
+    out, file = console(), _settings_file(flags)
+    known = str(file) if file.is_file() else _("{path} (no such file: defaults apply)", file)
+    out.print(_("memories  {place}\nsettings  {settings_file}", escape(str(home.place)), escape(known)))
+    if project is not None:
+        out.print(
+            _(
+                "here      {conversation}, set by {path} for servers and hooks",
+                escape(project.conversation),
+                escape(str(project.path)),
+            )
+        )
+    if pause is not None:
+        out.print(escape(pause.text(settings.zone)))
+    for place, told in shared:
+        out.print(f"{padded('shared', 10)}{escape(describe(place, told))}")
+    for space, one in held.items():
+        text = _(
+            "knowledge {space}: {number:,}, and {archived:,} in the archive", escape(space), one.count, one.archived
+        )
+        folder_of = layers.get(space)
+        out.print(text if folder_of is None else f"{translated(text)}\t{escape(str(folder_of))}")
+    for name in names:
+        out.print(f"{escape(name)}\t{escape(str(home.conversations.folder(name)))}")
+    if tenants:
+        out.print(_("tenants   {names}; --tenant NAME looks into one", escape(joined(", ", tenants))))
+
+
+def _settings_file(flags: Namespace) -> Path:
+    given = getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file()
+    return Path(given).absolute()

@@ -1,0 +1,183 @@
+"""`list`, `search`, `show`, `history`, `where` and `backup` look at all families, and say what else is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server.cli.parser import main
+
+Run = Callable[..., tuple[int, str, str]]
+STORED: dict[str, tuple[str, dict[str, Any]]] = {
+    "memories": (
+        "add_short_term_memory",
+        {"messages": [{"role": "user", "content": "the mango tree of Ines"}], "conversation_id": "garden"},
+    ),
+    "triggers": (
+        "add_long_term_memory",
+        {"name": "harvest", "prompt": "ask about the mango", "trigger": "true", "createdContext": "she said so"},
+    ),
+    "notes": ("remember", {"type": "tech", "topic": "deploy", "content": "mango deploys with fly"}),
+    "sessions": ("memory_add", {"messages": "likes mango tea", "user_id": "ann", "agent_id": "a", "mode": "direct"}),
+    "layers": ("save_to_memory", {"key": "pool", "content": "mango pool of twenty"}),
+    "refs": ("memoryAdd", {"content": "build log of mango"}),
+}
+"""One item of each family, that holds the word mango."""
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture
+def filled(run: Run) -> Run:
+    for second, (tool, given) in enumerate(STORED.values()):
+        status, _, err = run("call", tool, json.dumps(given), "--now", f"2026-06-20T08:00:{second:02}Z")
+        assert status == 0, err
+    return run
+
+
+def lines(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    status, out, err = run(*arguments, "--json")
+    assert status == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_nobody_says_that_nothing_is_stored_while_something_is(run: Run) -> None:
+    for _family, (tool, given) in STORED.items():
+        assert run("call", tool, json.dumps(given))[0] == 0
+        for command in (["list"], ["search", "zebra"], ["history"]):
+            status, out, err = run(*command)
+            assert status == 0
+            assert "othing is stored" not in out + err
+            assert "No conversations" not in out
+
+
+def test_a_list_without_conversations_shows_what_else_is_stored(run: Run) -> None:
+    run("call", *_call("notes"))
+    _, out, err = run("list")
+    assert [line.split()[:2] for line in out.splitlines()] == [["family", "entries"], ["notes", "1"]]
+    assert "--family" in err
+
+
+def _call(family: str) -> tuple[str, str]:
+    tool, given = STORED[family]
+    return tool, json.dumps(given)
+
+
+@pytest.mark.parametrize("family", STORED)
+def test_a_family_is_listed_found_and_shown(filled: Run, family: str) -> None:
+    [item] = lines(filled, "list", "--family", family)
+    assert (item["family"], "mango" in item["text"]) == (family, True)
+    assert item["id"] in filled("list", "--family", family)[1]
+    [found] = lines(filled, "search", "mango", "--family", family)
+    assert (found["family"], found["place"], found["id"]) == (family, item["place"], item["id"])
+    assert lines(filled, "search", "zebra", "--family", family) == []
+    [whole] = lines(filled, "show", item["id"], "--family", family)
+    assert (whole["family"], whole["place"]) == (family, item["place"])
+    assert "mango" in filled("show", item["id"])[1]
+
+
+def test_a_search_finds_in_all_families_and_a_conversation_only_its_own(filled: Run) -> None:
+    assert {hit["family"] for hit in lines(filled, "search", "mango")} == set(STORED)
+    assert {hit["family"] for hit in lines(filled, "search", "mango", "-c", "garden")} == {"memories"}
+    _, out, _ = filled("search", "mango")
+    assert "2 memories found, 2 shown." in out
+    assert "4 entries found, 4 shown." in out
+    assert lines(filled, "search", "mango", "--since", "2027-01-01") == []
+    newest_first = [hit["at"] for hit in lines(filled, "search", "mango")[2:]]
+    assert newest_first == sorted(newest_first, reverse=True)
+
+
+def test_a_list_is_newest_first_and_as_long_as_it_is_told(filled: Run) -> None:
+    assert [row["place"] for row in lines(filled, "list", "--limit", "2")] == ["default", "garden"]
+    _, out, err = filled("list", "--limit", "1")
+    assert "garden" not in out
+    assert err.startswith("1 more: a larger --limit shows them")
+    status, _, err = filled("list", "--limit", "0")
+    assert (status, err) == (2, "memory-server: --limit must be at least 1.\n")
+    status, _, err = filled("list", "--family", "notes", "-c", "garden")
+    assert (status, err) == (2, "memory-server: notes are in no conversation; leave -c out.\n")
+
+
+def test_the_history_of_a_family_and_its_hint_on_standard_error(filled: Run) -> None:
+    assert [change["place"] for change in lines(filled, "history", "--family", "notes")] == ["notes"]
+    assert {change["place"] for change in lines(filled, "history", "--family", "triggers")} == {"default", "garden"}
+    [change] = lines(filled, "history", "--limit", "1")
+    assert set(change) == {"change", "place", "at", "by", "steps"}
+    _, out, err = filled("history", "--limit", "1")
+    assert (out.count("\n"), err.startswith("More: ")) == (1, True)
+    assert "git keeps one" in filled("history", "--family", "layers")[2]
+
+
+def test_where_names_every_family_with_its_place(filled: Run, tmp_path: Path) -> None:
+    [told] = lines(filled, "where")
+    assert set(told["knowledge"]) == {"notes", "sessions/ann", "refs/short-term", "layers/project"}
+    assert set(told["conversations"]) == {"default", "garden"}
+    assert str(tmp_path) in filled("where")[1]
+
+
+def test_a_backup_says_what_is_not_in_it(filled: Run) -> None:
+    status, out, err = filled("backup", "one")
+    assert (status, "3 notes and other entries" in out) == (0, True)
+    assert err.startswith("Not in it: the layers, which are files of their own in ")
+
+
+def test_a_pause_is_listed(filled: Run) -> None:
+    filled("pause", "--for", "2h")
+    assert filled("list")[1].startswith("paused until")
+
+
+def test_where_only_tenants_hold_something_each_command_says_so(run: Run) -> None:
+    run("remember", "hello", "--tenant", "alice")
+    for command in (["list"], ["search", "hello"], ["history"]):
+        status, out, _ = run(*command)
+        assert (status, "holds only tenants (alice)" in out) == (0, True)
+    status, _, err = run("backup")
+    assert (status, "holds only tenants (alice); --tenant NAME looks into one." in err) == (2, True)
+    assert "alice; --tenant NAME examines one" in run("doctor")[1]
+    assert json.loads(run("where", "--json")[1])["tenants"] == ["alice"]
+    for command in (["list"], ["backup"], ["doctor"]):
+        status, _, err = run(*command, "--tenant", "alcie")
+        assert (status, err) == (2, "memory-server: There is no tenant alcie; these are there: alice.\n")
+
+
+def test_words_are_shown_whole_and_without_the_day_of_another_language(run: Run) -> None:
+    run("call", "add_short_term_memory", json.dumps({"messages": [{"role": "user", "content": "Databases of Ines"}]}))
+    [row] = lines(run, "list", "-c", "default")
+    shown = run("show", row["id"])[1]
+    assert "Databases" in shown.split("keywords")[1].splitlines()[0]
+    assert "月" not in shown
+    [whole] = lines(run, "show", row["id"])
+    assert {"Databases", "Ines"} <= set(whole["keywords"])
+
+
+def test_a_text_without_a_word_that_says_something_is_found_as_it_was_typed(run: Run) -> None:
+    given = {"messages": [{"role": "user", "content": "你来啦，我等了很久"}]}
+    run("call", "add_short_term_memory", json.dumps(given))
+    assert "1 memory found" in run("search", "你来啦")[1]
+    assert "0 memories found" in run("search", "他来啦")[1]
+
+
+def test_tokens_are_listed_in_columns_and_taking_one_back_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
+    assert run("tokens", "list")[1] == "There are no tokens yet; `memory-server tokens add NAME` makes one.\n"
+    run("tokens", "add", "phone", "--tenant", "alice")
+    run("tokens", "add", "a-long-name-of-a-laptop", "--days", "2")
+    head, *rows = run("tokens", "list")[1].splitlines()
+    assert head.split() == ["name", "tenant", "may", "created", "ends"]
+    assert {row.index("read") for row in rows} == {head.index("may")}
+    assert run("tokens", "remove", "phone")[1] == "The token phone is taken back; nobody enters with it any more.\n"
