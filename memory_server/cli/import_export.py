@@ -34,6 +34,7 @@ from memory_server.interchange.incoming import (
     with_keywords,
 )
 from memory_server.kernel.backups import MergeCounts
+from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
@@ -90,8 +91,11 @@ async def import_(app: App, flags: Namespace) -> int:
             if form == "chat":
                 asked = contents.conversation_id
         for place, entries in found.entries.items():
+            kept = [entry for entry in entries if not app.home.erased.holds([entry.body])]
+            if erased := len(entries) - len(kept):
+                complain(left_out_text(erased))
             try:
-                counts, _change = await app.knowledge.lifecycle.take(place, entries, dry_run=flags.dry_run)
+                counts, _change = await app.knowledge.lifecycle.take(place, kept, dry_run=flags.dry_run)
             except InvalidInput as error:
                 found.skipped.append((place, str(error)))
                 continue

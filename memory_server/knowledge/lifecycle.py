@@ -27,7 +27,7 @@ from memory_server.kernel.lifecycle import (
     Sought,
     Undone,
 )
-from memory_server.kernel.scopes import Scope, Space
+from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import (
@@ -42,6 +42,7 @@ from memory_server.knowledge.entry import (
     is_change_id,
     seq_of,
 )
+from memory_server.knowledge.items import FAMILIES, SPACES, item_of, place_of
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
@@ -53,11 +54,6 @@ if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
 
 log = logging.getLogger(__name__)
-
-
-def place_of(scope: Scope) -> str:
-    """A scope for people: `notes`, `refs/short-term`."""
-    return "/".join(filter(None, (scope.space, scope.owner)))
 
 
 class KnowledgeLifecycle:
@@ -79,9 +75,9 @@ class KnowledgeLifecycle:
         found: list[Item] = []
         where = Filter(archived=sought.archived)
         for scope, store in await self._knowledge.places():
-            if sought.looks_in(place_of(scope), _FAMILIES[scope.space]):
+            if sought.looks_in(place_of(scope), FAMILIES[scope.space]):
                 entries = await store.read(scope, lambda held: held.entries(where))
-                found += await asyncio.to_thread(sought.among, [_item(scope, entry) for entry in entries])
+                found += await asyncio.to_thread(sought.among, [item_of(scope, entry) for entry in entries])
         return sorted(found, key=lambda item: -item.at_ms)
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
@@ -91,7 +87,7 @@ class KnowledgeLifecycle:
             names = {item.id for item in items if item.place == place_of(scope)}
 
             def decide(held: ScopeView) -> tuple[Sequence[Change], list[Entry]]:
-                there = [each for each in held.entries(Filter()) if _item(scope, each).id in names]  # noqa: B023
+                there = [each for each in held.entries(Filter()) if item_of(scope, each).id in names]  # noqa: B023
                 return to_archive([(each, "deleted") for each in there], now_ms), there
 
             gone = (await store.commit(scope, decide, Operation("forget", by))).result if names else []
@@ -124,11 +120,11 @@ class KnowledgeLifecycle:
                 continue
 
             def read(held: ScopeView, scope: Scope = scope, names: Collection[str] = names) -> list[str]:
-                meant = [each for each in held.entries(EVERYTHING) if _item(scope, each).id in names]
+                meant = [each for each in held.entries(EVERYTHING) if item_of(scope, each).id in names]
                 former = [] if scope.space == "layers" else held.former_texts([each.id for each in meant])
                 return [
                     *former,
-                    *(text for each in meant for text in (each.body, each.title, *_item(scope, each).also)),
+                    *(text for each in meant for text in (each.body, each.title, *item_of(scope, each).also)),
                 ]
 
             found.update(await store.read(scope, read))
@@ -347,7 +343,7 @@ class KnowledgeLifecycle:
     ) -> tuple[MergeCounts, str | None]:
         """Bring in entries for a place, as `restore` does, as one change. Raises InvalidInput: it is no such layer."""
         name, _slash, owner = place.partition("/")
-        space = _SPACES[name]
+        space = SPACES[name]
         once = {(each.ref or each.key, each.kind, each.project): each for each in entries}
         store: Entries = self._store
         if space == "layers":
@@ -366,30 +362,10 @@ class KnowledgeLifecycle:
         """All live entries, each with its place, those made first coming first."""
         found: list[tuple[str, Entry]] = []
         for scope, entries in await self._knowledge.places():
-            if family in (None, _FAMILIES[scope.space]):
+            if family in (None, FAMILIES[scope.space]):
                 held = await entries.read(scope, lambda held: held.entries(Filter()))
                 found += ((place_of(scope), entry) for entry in held)
         return sorted(found, key=lambda each: (each[0], each[1].created_ms, each[1].key or "", each[1].ref))
-
-
-_FAMILIES: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
-_SPACES: dict[str, Space] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
-
-
-def _item(scope: Scope, entry: Entry) -> Item:
-    names = {"layers": entry.key or entry.ref, "sessions": str(entry.id)}
-    also = entry.key, *entry.tags, *entry.examples, entry.source, *map(str, entry.metadata.values())
-    return Item(
-        _FAMILIES[scope.space],
-        place_of(scope),
-        names.get(scope.space, entry.ref),
-        entry.updated_ms,
-        entry.body,
-        entry.title,
-        archived=entry.archived_ms is not None,
-        aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
-        also=tuple(filter(None, also)),
-    )
 
 
 def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:

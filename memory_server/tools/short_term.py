@@ -223,15 +223,10 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
         else call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS, here=call.folder)
     )
 
-    def items(tier: Iterable[Recalled]) -> list[Item]:
-        return [
-            Item.of(
-                each,
-                keptIn=None if each.kept_in == conversation_id else each.kept_in,
-                folder=None if call.folder is None or each.memory.folder == call.folder else each.memory.folder,
-            )
-            for each in tier
-        ]
+    def items(tier: Sequence[Recalled]) -> list[Item]:
+        said_in = [None if call.folder in (None, each.memory.folder) else each.memory.folder for each in tier]
+        kept_in = [None if each.kept_in == conversation_id else each.kept_in for each in tier]
+        return [Item.of(each, keptIn=k, folder=f) for each, k, f in zip(tier, kept_in, said_in, strict=True)]
 
     result = SearchResult(
         topRelevant=items(recall.top),

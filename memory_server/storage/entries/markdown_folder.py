@@ -51,8 +51,7 @@ _LEAST_BYTES = 1_000
 _MOST_NAMED = 50
 """Files that cannot be read and are named; of more, their number."""
 _LEFT_OUT = _("of a layer and of its archive, the newest files are read, up to {bytes:,} bytes", MAX_BYTES)
-_PLAIN = re.compile(r"\w[\w.-]*")
-_NAME_BYTES = 80
+_PLAIN, _NAME_BYTES = re.compile(r"\w[\w.-]*"), 80
 _SETTLED_NS = 2_000_000_000
 """A file that is younger is read again: a second change may have the same time and size."""
 _PAUSE_SECONDS = 0.005
