@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,14 @@ from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
-from memory_server.knowledge.layers import LAYER
+from memory_server.knowledge.layers import LAYER, usable_key
 from memory_server.knowledge.notes.notes import NOTES
+from memory_server.knowledge.notes.pages import KINDS
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import REPLACED, Entries, EntryStore, ScopeView
-from sandbox.locale import _
+from memory_server.knowledge.sessions.ids import checked_id
+from sandbox.locale import _, clause
 
 if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
@@ -249,25 +251,23 @@ class KnowledgeLifecycle:
         done = await entries.commit(scope, decide, Operation("restore", by))
         return done.result, done.change_id
 
-    async def take(
-        self, place: str, entries: Sequence[Entry], *, dry_run: bool = False, by: str = "import"
-    ) -> tuple[MergeCounts, str | None]:
-        """Bring in entries for a place, as `restore` does, as one change. Raises InvalidInput: it is no such layer."""
+    async def take(self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import") -> RestoredPlace:
+        """Bring in entries for a place, as `restore` does, as one change; what cannot be of this place is left out."""
         name, _slash, owner = place.partition("/")
-        space = _SPACES[name]
-        once = {(each.ref or each.key, each.kind, each.project): each for each in entries}
-        store: Entries = self._store
-        if space == "layers":
-            names = {layer.name: layer.folder for layer in self._knowledge.layers.known}
-            if owner not in names:
-                raise InvalidInput("there is no layer {owner} here; import it in the folder of a project", owner)
-            store, scope = names[owner], LAYER
-        else:
-            self._knowledge.options.refuse()
-            scope = Scope(space, owner)
-        done = await self._take(store, scope, list(once.values()), dry_run=dry_run, by=by)
-        self._knowledge.notes.changed()
-        return done
+        scope, left_out, once = Scope(_SPACES[name], owner), list[str](), dict[tuple[str, ...], Entry]()
+        layers = {layer.name: layer.folder for layer in self._knowledge.layers.known} if name == "layers" else {}
+        for each in entries:
+            try:
+                entry = _admitted(scope, each, layers)
+                once[entry.ref or entry.key or "", entry.kind, entry.project] = entry
+            except InvalidInput as error:
+                left_out.append(clause(str(error)))
+        counts, change = MergeCounts(), None
+        if once:
+            store, within = (layers[owner], LAYER) if owner in layers else (self._store, scope)
+            counts, change = await self._take(store, within, list(once.values()), dry_run=dry_run, by=by)
+            self._knowledge.notes.changed()
+        return RestoredPlace(self.keeps, place, counts, tuple(left_out), change)
 
     async def live(self, family: Family | None = None) -> list[tuple[str, Entry]]:
         """All live entries, each with its place, those made first coming first."""
@@ -297,6 +297,19 @@ def _item(scope: Scope, entry: Entry) -> Item:
         aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
         also=tuple(filter(None, also)),
     )
+
+
+def _admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
+    """The entry of another program's file as it may be stored. Raises InvalidInput: it cannot be of this scope."""
+    if scope.space == "layers" and scope.owner in layers:
+        key = usable_key(entry.key or "")
+        return replace(entry, ref="", key=key, title=key)
+    known = {"notes": not scope.owner and entry.kind in KINDS, "refs": scope.owner in NAMESPACES}
+    if scope.space == "sessions":
+        known["sessions"] = bool(checked_id(scope.owner, "user_id"))
+    if not (known.get(scope.space) and entry.ref):
+        raise InvalidInput("{place} holds no such entries here, or it has no `ref`", place_of(scope))
+    return entry
 
 
 def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:
