@@ -513,7 +513,7 @@ async def test_the_history_says_where_if_there_are_several_places(
 
     def printed(*flags: str) -> str:
         assert main(["--data-dir", str(tmp_path), "history", *flags]) == 0
-        return capsys.readouterr().out
+        return "".join(capsys.readouterr())
 
     shown = await asyncio.to_thread(printed, "--limit", "2")
     assert shown.count(" in new ") == 2

@@ -290,11 +290,12 @@ def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
     add("demo", "demo.demo", about, "demo", opens=False)
     about = _("List the tools, or show one with an example.")
-    tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False)
+    both = ("tools, call", _("List the tools, and call one."))
+    tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False, listed=both)
     _argument(tools, "name", "TOOLSET|TOOL", _("only this toolset, or the arguments of this tool"), nargs="?")
     _json(tools)
     about, example = _("Call a tool and print its result as JSON."), "call get_memory_stats '{}'"
-    call = add("call", "call_tool.call", about, example, about_c=_USUAL)
+    call = add("call", "call_tool.call", about, example, about_c=_USUAL, listed=_UNLISTED)
     _argument(call, "tool", "TOOL", _("name of a tool, such as search_short_term_memories"))
     _argument(
         call, "arguments", "JSON", _("its arguments: JSON, @FILE, or - for standard input"), nargs="?", default="{}"

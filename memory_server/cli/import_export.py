@@ -94,13 +94,11 @@ async def import_(app: App, flags: Namespace) -> int:
             kept = [entry for entry in entries if not app.home.erased.holds([entry.body])]
             if erased := len(entries) - len(kept):
                 complain(left_out_text(erased))
-            try:
-                counts, _change = await app.knowledge.lifecycle.take(place, kept, dry_run=flags.dry_run)
-            except InvalidInput as error:
-                found.skipped.append((place, str(error)))
-                continue
+            done = await app.knowledge.lifecycle.take(place, kept, dry_run=flags.dry_run)
+            found.skipped += ((place, reason) for reason in done.left_out)
+            count -= len(done.left_out)
             verb = translated(_("would get") if flags.dry_run else _("got"))
-            out.print(f"[bold]{escape(place)}[/] {verb} {escape(tally_text(counts))}")
+            out.print(f"[bold]{escape(place)}[/] {verb} {escape(tally_text(done.counts))}")
         _report(out, found)
         count, left_out = count + found.count, left_out + len(found.skipped)
     nothing = _(" Nothing was changed.") if flags.dry_run else ""

@@ -112,8 +112,9 @@ class Windows:
 
 
 async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | None:
-    run, command = function_of(flags.command), flags.command
-    if not command.opens:
+    # In a thread: the first import of a command takes as long as a hook waits for its answer.
+    run = await asyncio.to_thread(function_of, flags.command)
+    if not flags.command.opens:
         return await run(settings, flags, shared.folder)
     async with App(settings, shared=shared) as app:
         return await run(app, flags)

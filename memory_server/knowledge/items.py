@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
+
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import Family, Item
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Entry
+from memory_server.knowledge.layers import usable_key
+from memory_server.knowledge.notes.pages import KINDS
+from memory_server.knowledge.options import NAMESPACES
+from memory_server.knowledge.sessions.ids import checked_id
 
 FAMILIES: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
 SPACES: dict[str, Space] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
@@ -29,3 +37,16 @@ def item_of(scope: Scope, entry: Entry) -> Item:
         aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
         also=tuple(filter(None, also)),
     )
+
+
+def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
+    """The entry of another program's file as it may be stored. Raises InvalidInput: it cannot be of this scope."""
+    if scope.space == "layers" and scope.owner in layers:
+        key = usable_key(entry.key or "")
+        return replace(entry, ref="", key=key, title=key)
+    known = {"notes": not scope.owner and entry.kind in KINDS, "refs": scope.owner in NAMESPACES}
+    if scope.space == "sessions":
+        known["sessions"] = bool(checked_id(scope.owner, "user_id"))
+    if not (known.get(scope.space) and entry.ref):
+        raise InvalidInput("{place} holds no such entries here, or it has no `ref`", place_of(scope))
+    return entry

@@ -94,7 +94,7 @@ class Layer:
         is empty or too long, or a file that cannot be read has its name. MemoryPaused: the memory is paused.
         NothingToKeep: all of it is private or recalled."""
         self.refuse()
-        key = _usable_key(key)
+        key = usable_key(key)
         given = None if tags is None else tuple(" ".join(each.split()) for each in tags)
         body = to_keep(without_surrogates(content)).replace("\r\n", "\n").strip("\n")
         made = usable(Entry(body, key=key, title=key, tags=given or ()))
@@ -148,7 +148,7 @@ class Layer:
     async def get(self, key: str) -> Entry:
         """The entry of a key, which is used now. Raises MemoryNotFound: no such key; the message names close keys,
         and the archive where it lies there."""
-        key = _usable_key(key)
+        key = usable_key(key)
         entry = await self.folder.read(LAYER, lambda held: self._found(held, key))
         await self._note([key])
         return entry
@@ -167,7 +167,7 @@ class Layer:
         """Remove the file of an entry, without the archive. Raises InvalidInput: the caller is a worker.
         MemoryNotFound: as in `get`."""
         refuse_worker(caller, self.options.role, self.options.roles, _("deletes entries"))
-        key = _usable_key(key)
+        key = usable_key(key)
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], Entry]:
             there = self._found(held, key)
@@ -179,7 +179,7 @@ class Layer:
         """Bring the entry of a key that was archived last back; it is used now. Raises InvalidInput: the caller is a
         worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
         refuse_worker(caller, self.options.role, self.options.roles, _("restores entries"))
-        key = _usable_key(key)
+        key = usable_key(key)
         now_ms, used = self._now_ms(), await self._used()
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
@@ -322,7 +322,7 @@ def _with_parts(found: Hits, held: ScopeView, query: Query) -> Hits:
     return replace(found, hits=(*found.hits, *hits), total=found.total + len(more))
 
 
-def _usable_key(key: str) -> str:
+def usable_key(key: str) -> str:
     """The key in normal form. Raises InvalidInput: it is empty, too long, or has a line break."""
     key = unicodedata.normalize("NFC", without_surrogates(key)).strip()
     if not key:

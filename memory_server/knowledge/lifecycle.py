@@ -42,13 +42,13 @@ from memory_server.knowledge.entry import (
     is_change_id,
     seq_of,
 )
-from memory_server.knowledge.items import FAMILIES, SPACES, item_of, place_of
+from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, place_of
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import REPLACED, Entries, EntryStore, ScopeView
-from sandbox.locale import _
+from sandbox.locale import _, clause
 
 if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
@@ -338,25 +338,23 @@ class KnowledgeLifecycle:
         done = await entries.commit(scope, decide, Operation("restore", by))
         return done.result, done.change_id
 
-    async def take(
-        self, place: str, entries: Sequence[Entry], *, dry_run: bool = False, by: str = "import"
-    ) -> tuple[MergeCounts, str | None]:
-        """Bring in entries for a place, as `restore` does, as one change. Raises InvalidInput: it is no such layer."""
+    async def take(self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import") -> RestoredPlace:
+        """Bring in entries for a place, as `restore` does, as one change; what cannot be of this place is left out."""
         name, _slash, owner = place.partition("/")
-        space = SPACES[name]
-        once = {(each.ref or each.key, each.kind, each.project): each for each in entries}
-        store: Entries = self._store
-        if space == "layers":
-            names = {layer.name: layer.folder for layer in self._knowledge.layers.known}
-            if owner not in names:
-                raise InvalidInput("there is no layer {owner} here; import it in the folder of a project", owner)
-            store, scope = names[owner], LAYER
-        else:
-            self._knowledge.options.refuse()
-            scope = Scope(space, owner)
-        done = await self._take(store, scope, list(once.values()), dry_run=dry_run, by=by)
-        self._knowledge.notes.changed()
-        return done
+        scope, left_out, once = Scope(SPACES[name], owner), list[str](), dict[tuple[str, ...], Entry]()
+        layers = {layer.name: layer.folder for layer in self._knowledge.layers.known} if name == "layers" else {}
+        for each in entries:
+            try:
+                entry = admitted(scope, each, layers)
+                once[entry.ref or entry.key or "", entry.kind, entry.project] = entry
+            except InvalidInput as error:
+                left_out.append(clause(str(error)))
+        counts, change = MergeCounts(), None
+        if once:
+            store, within = (layers[owner], LAYER) if owner in layers else (self._store, scope)
+            counts, change = await self._take(store, within, list(once.values()), dry_run=dry_run, by=by)
+            self._knowledge.notes.changed()
+        return RestoredPlace(self.keeps, place, counts, tuple(left_out), change)
 
     async def live(self, family: Family | None = None) -> list[tuple[str, Entry]]:
         """All live entries, each with its place, those made first coming first."""

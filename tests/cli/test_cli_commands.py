@@ -83,7 +83,7 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["call", "no_such_tool"], 2, "There is no tool `no_such_tool`; use one of add_short_term_memory"),
+        (["call", "no_such_tool"], 2, "There is no tool `no_such_tool`; "),
         (["call", "get_memory_stats", "{"], 2, "the argument is not JSON"),
         (["call", "get_memory_stats", "[]"], 2, "is not a JSON object"),
         (["call", "get_memory_stats", "@nowhere.json"], 2, "nowhere.json cannot be read: No such file"),

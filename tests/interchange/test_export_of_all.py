@@ -123,6 +123,11 @@ def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
         {"place": "notes", "entry": {"body": "x", "created_ms": True}},
         {"place": "notes", "entry": {"body": ""}},
         {"place": "layers/other", "entry": {"body": "x", "key": "k", "title": "k"}},
+        {"place": "layers/project", "entry": {"body": "x", "key": "a\nb", "ref": "../../a.md"}},
+        {"place": "notes", "entry": {"body": "x", "ref": "r", "kind": "nonsense"}},
+        {"place": "notes", "entry": {"body": "x", "kind": "tech"}},
+        {"place": "refs/elsewhere", "entry": {"body": "x", "ref": "r"}},
+        {"place": "sessions/a\u200bb", "entry": {"body": "x", "ref": "r"}},
     ]
     head = json.dumps({"format": "memory-server", "version": 1})
     Path("bad.jsonl").write_text("\n".join([head, *map(json.dumps, bad), *lines]), encoding="utf-8")
@@ -130,6 +135,8 @@ def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
     status, out, err = run("import", "bad.jsonl")
     assert (status, err) == (0, "")
     assert out.count("left out  ") == len(bad)
+    assert f"2 memories can be used, {len(bad)} records left out." in out
+    assert not [*Path("..").rglob("a.md")]
     assert "notes got 1 replaced, 1 unchanged" in out
 
 
