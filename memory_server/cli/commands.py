@@ -288,7 +288,8 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 
 def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
-    add("demo", "demo.demo", about, "demo", opens=False)
+    demo = add("demo", "demo.demo", about, "demo", opens=False)
+    _switch(demo, "--why", _("also the words and points by which each memory came"))
     about = _("List the tools, or show one with an example.")
     both = ("tools, call", _("List the tools, and call one."))
     tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False, listed=both)

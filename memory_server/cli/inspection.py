@@ -154,38 +154,44 @@ _TIERS = (
 
 
 async def ask(
-    app: App, out: Console, conversation_id: str, messages: Sequence[Mapping[str, Any]], title: str
+    app: App, out: Console, conversation_id: str, messages: Sequence[Mapping[str, Any]], title: str, *, why: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Print what both searches give for these messages under a heading; the results: short-term, long-term."""
+    """Print what both searches give for these messages under a heading, and `why`; the results: short-term,
+    long-term."""
     common = {"conversation_id": conversation_id}
     short = await called(app, "search_short_term_memories", {**common, "recentMessages": messages})
     long = await called(app, "search_long_term_memories", {**common, "messages": messages})
     out.print(f"[bold]── {escape(title)} ──[/]")
     for message in messages:
         out.print(f"[bold]{escape(message.get('name') or message['role'])}:[/] {escape(message['content'])}")
-    _print_recall(out, short.structured, long.structured, app.settings.zone)
+    _print_recall(out, short.structured, long.structured, app.settings.zone, why=why)
     return short.structured, long.structured
 
 
-def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any], zone: tzinfo | None) -> None:
-    """Both results, one block a memory: tier, time, why, text."""
-    for key, tier, colour in _TIERS:
-        for item in short[key]:
+def _print_recall(
+    out: Console, short: Mapping[str, Any], long: Mapping[str, Any], zone: tzinfo | None, *, why: bool
+) -> None:
+    """Both results, one block a memory: tier, time, `why`, text; without `why` only what comes unasked."""
+    tiers = {tier: [item for item in short[tier[0]] if why or not item.get("weak")] for tier in _TIERS}
+    for (_key, tier, colour), items in tiers.items():
+        for item in items:
             moment = time_text(round(datetime.fromisoformat(item["timestamp"]).timestamp() * 1000), zone)
-            why = escape(item["why"])
-            out.print(f"  [{colour}]{padded(tier, 9)}[/] {moment}  [dim]{item['relevance']:.1f} = {why}[/]")
+            reason = f"  [dim]{item['relevance']:.1f} = {escape(item['why'])}[/]" if why else ""
+            out.print(f"  [{colour}]{padded(tier, 9)}[/] {moment}{reason}")
             out.print(escape(indent(item["text"], " " * 12)))
     if short.get("note"):
         out.print(f"  [yellow]{escape(short['note'])}[/]")
-    held = short["heldBack"]
-    out.print(
-        _(
-            "  [dim]searched {total_searched}; held back {too_recent} too recent, {same_moment} of the same moment[/]",
-            short["totalSearched"],
-            held["tooRecent"],
-            held["sameMoment"],
-        )
+    searched, held = short["totalSearched"], short["heldBack"]
+    counts = _(
+        "  [dim]searched {total_searched}; held back {too_recent} too recent, {same_moment} of the same moment[/]",
+        searched,
+        held["tooRecent"],
+        held["sameMoment"],
     )
+    if why:
+        out.print(counts)
+    elif not any((*tiers.values(), long["activated"], long["random"])):
+        out.print(_("  [dim]nothing comes to mind[/]"))
     for memory in long["activated"]:
         out.print(_("  [bold red]fired[/]     {name}: {prompt}", escape(memory["name"]), escape(memory["prompt"])))
     for memory in long["random"]:
