@@ -17,7 +17,7 @@ from memory_server.config import Settings
 from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.errors import InvalidInput, LockTimeout, NothingToKeep, StorageError
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
 from memory_server.kernel.lifecycle import FAMILIES, Lifecycle, Sought, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
@@ -194,7 +194,7 @@ async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_
     for text in ("apples grow here", "pears grow there", "stones do not"):
         await engine.store(text)
     engines = engine.app.memories.engines
-    meant = await forgetting.find(engines, ["grow"], Sought())
+    meant = (await forgetting.find(engines, ["grow"], Sought()))[0]
     change = await forgetting.forget(engines, meant)
     assert change is not None
     assert await engine.texts() == ["stones do not"]
@@ -217,20 +217,20 @@ async def test_one_undo_brings_back_what_was_forgotten_in_every_family(tmp_path:
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         engines = app.memories.engines
-        before = await forgetting.find(engines, ["apples"], Sought())
+        before = (await forgetting.find(engines, ["apples"], Sought()))[0]
         assert {item.family for item in before} == set(FAMILIES)
         change = await forgetting.forget(engines, before)
-        assert await forgetting.find(engines, ["apples"], Sought()) == []
+        assert (await forgetting.find(engines, ["apples"], Sought()))[0] == []
         assert change is not None
         assert (await forgetting.undo(engines, change, by="undo")).steps
-        assert {(item.family, item.id) for item in await forgetting.find(engines, ["apples"], Sought())} == {
+        assert {(item.family, item.id) for item in (await forgetting.find(engines, ["apples"], Sought()))[0]} == {
             (item.family, item.id) for item in before
         }
 
 
 async def erased(app: App, *words: str) -> None:
     engines = app.memories.engines
-    meant = await forgetting.find(engines, words, Sought(archived=None))
+    meant = (await forgetting.find(engines, words, Sought(archived=None)))[0]
     erasure = await forgetting.erasure_of(engines, meant, words)
     await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
     app.home.erased.end()
@@ -255,15 +255,12 @@ async def test_what_is_erased_is_in_no_store_and_no_undo_brings_it_back(engine: 
     assert [finding for finding in found if finding.grade in ("warning", "error")] == []
 
 
-async def test_what_was_erased_is_not_stored_again(engine: Engine) -> None:
+async def test_what_was_erased_can_be_said_again(engine: Engine) -> None:
     await engine.store("apples grow here")
     await erased(engine.app, "apples")
-    for again in ("apples grow here", "Apples  grow\nHERE"):
-        with pytest.raises(NothingToKeep, match="1 erased memory was left out"):
-            await engine.store(again)
     assert await engine.texts() == []
-    await engine.store("apples grow everywhere")
-    assert await engine.texts() == ["apples grow everywhere"]
+    await engine.store("apples grow here")
+    assert await engine.texts() == ["apples grow here"]
 
 
 @pytest.mark.parametrize("mode", ["merge", "overwrite"])
@@ -280,7 +277,7 @@ async def test_a_restore_leaves_out_what_was_erased_and_says_so(engine: Engine, 
 
 async def erased_but_in_backups(app: App, *words: str) -> None:
     engines = app.memories.engines
-    meant = await forgetting.find(engines, words, Sought(archived=None))
+    meant = (await forgetting.find(engines, words, Sought(archived=None)))[0]
     erasure = await forgetting.erasure_of(engines, meant, words)
     await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
     app.home.erased.end()
@@ -294,7 +291,9 @@ async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_
     for name in ("one", "two"):
         await backups.make(name)
     engines = engine.app.memories.engines
-    erasure = await forgetting.erasure_of(engines, await forgetting.find(engines, ["apples"], Sought()), ["apples"])
+    erasure = await forgetting.erasure_of(
+        engines, (await forgetting.find(engines, ["apples"], Sought()))[0], ["apples"]
+    )
     await backups.erase("one", erasure)
     assert await engine.texts() == ["apples grow here", "pears grow there"]
     await backups.restore("one", "overwrite")
@@ -319,16 +318,16 @@ async def test_what_another_memory_says_too_stays_there(engine: Engine) -> None:
 
 
 def erasure_without_more(erasure: Erasure) -> Erasure:
-    return replace(erasure, items=tuple(replace(item, aliases=(), also=()) for item in erasure.items))
+    return replace(erasure, items=tuple(replace(item, aliases=(), also=(), said=()) for item in erasure.items))
 
 
-async def test_words_are_looked_for_before_ids(engine: Engine) -> None:
+async def test_words_are_looked_for_and_ids(engine: Engine) -> None:
     await engine.store("apples grow here")
     await engine.store("pears grow there")
     engines = engine.app.memories.engines
-    [pears] = await forgetting.find(engines, ["pears grow"], Sought())
-    assert await forgetting.find(engines, [pears.id[:8]], Sought()) == [pears]
-    assert await forgetting.find(engines, ["plums"], Sought()) == []
+    [pears] = (await forgetting.find(engines, ["pears grow"], Sought()))[0]
+    assert await forgetting.find(engines, [pears.id[:8]], Sought()) == ([pears], ())
+    assert (await forgetting.find(engines, ["plums"], Sought()))[0] == []
 
 
 async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) -> None:

@@ -34,14 +34,14 @@ async def forget(app: App, flags: Namespace) -> int:
     if begun is not None:
         complain(_("An erasing that was interrupted is finished first."))
         status = await _erase(app, begun, await _backups_with(app, begun) if flags.in_backups else [])
-    if not flags.words and not flags.user:
+    if not "".join(flags.words).strip() and not flags.user:
         raise InvalidInput("Write words of what is meant, or its id: `memory-server forget dentist`.")
     zone, place = app.settings.zone, (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     since = moment_ms("--since", flags.since, zone)
     until = moment_ms("--until", flags.until, zone, end=True)
     where = Sought(family=flags.family, place=place, since_ms=since, until_ms=until, user=flags.user)
     where = replace(where, archived=None if flags.for_good else False)
-    items, out = await forgetting.find(app.memories.engines, flags.words, where), console()
+    (items, words), out = await forgetting.find(app.memories.engines, flags.words, where), console()
     if not items and begun is not None:
         return status
     if not items:
@@ -49,7 +49,8 @@ async def forget(app: App, flags: Namespace) -> int:
     _show(app, items, flags.words)
     count = counted(len(items), "memory")
     if flags.for_good:
-        return await _for_good(app, flags, items, count)
+        narrowed = hasattr(flags, "conversation") or flags.family or flags.since or flags.until or flags.user
+        return await _for_good(app, flags, where, items, () if narrowed else words)
     if flags.dry_run:
         out.print(_("Would forget {count}.", count))
         return 0
@@ -70,16 +71,19 @@ async def forget(app: App, flags: Namespace) -> int:
     return 0
 
 
-async def _for_good(app: App, flags: Namespace, items: Sequence[Item], count: str) -> int:
-    """Say what is erased and where, ask, do it, and search for it; 1 if it is found outside of the backups."""
-    narrowed = hasattr(flags, "conversation") or flags.family or flags.since or flags.until or flags.user
-    words = [] if narrowed else [word for each in flags.words for word in each.split()]
-    erasure, out = await forgetting.erasure_of(app.memories.engines, items, words, flags.user), console()
+async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[Item], words: Sequence[str]) -> int:
+    """Say what is erased and where, ask, do it, and search for it; 1 if it is found outside of the backups, or in them
+    though they were to be written anew."""
+    engines, count = app.memories.engines, counted(len(items), "memory")
+    erasure, out = await forgetting.erasure_of(engines, items, words, flags.user), console()
     backups = await _backups_with(app, erasure)
     out.print(_PLACES)
     if backups:
-        where = _("and of these backups") if flags.in_backups else _("but not of these backups (--in-backups)")
-        out.print(escape(_("{where}: {backups}", where, ", ".join(backups))))
+        whose = _("and of these backups") if flags.in_backups else _("but not of these backups (--in-backups)")
+        out.print(escape(_("{where}: {backups}", whose, ", ".join(backups))))
+    if erasure.alike:
+        same = counted(erasure.alike, "memory")
+        out.print(_("Elsewhere {same} with the same text stays; it is not among those that you named.", same))
     out.print(_NOT_OURS)
     if flags.dry_run:
         out.print(_("Would erase {count}.", count))
@@ -88,6 +92,9 @@ async def _for_good(app: App, flags: Namespace, items: Sequence[Item], count: st
     if not flags.yes and not confirmed(_("Erase {count} for good?", count), otherwise=without):
         out.print(_("Nothing was erased."))
         return 0
+    now, _words = await forgetting.find(engines, flags.words, where)  # while somebody thought, others wrote
+    if {item.key for item in now} != {item.key for item in items}:
+        raise InvalidInput("What is meant has changed meanwhile, and nothing was erased; run the command again.")
     return await _erase(app, erasure, backups if flags.in_backups else [])
 
 
@@ -106,7 +113,7 @@ async def _erase(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
     out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
     for path in left:
         out.print(escape(str(path)))
-    return int(any(path.parent != home.backups.folder for path in left))
+    return int(any(backups or path.parent != home.backups.folder for path in left))
 
 
 async def _backups_with(app: App, erasure: Erasure) -> list[str]:

@@ -79,6 +79,8 @@ async def undo(app: App, flags: Namespace) -> None:
     out.print(escape(_("Undid {change}; change {id}.", flags.change, done.id)))
     for step in done.steps:
         out.print(Text(f"- {step_text(step)}"))
+    for reason in done.refused:
+        complain(reason)
 
 
 async def _bring_back(app: App, flags: Namespace) -> None:

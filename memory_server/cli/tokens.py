@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from datetime import datetime
+from pathlib import Path
 from shutil import rmtree
 
 from memory_server.cli.terminal import complain, confirmed, console, escape, print_columns, time_text, write
 from memory_server.config import Settings, default_data_dir
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.times import milliseconds
 from memory_server.storage.data_dir import open_home, tokens_at
 from memory_server.storage.token_file import TokenFile
@@ -33,15 +34,18 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
         else:
             console().print(_("There are no tokens yet; `memory-server tokens add NAME` makes one."))
         return
+    if flags.erase and flags.action != "remove":
+        raise InvalidInput("--erase works only with `tokens remove NAME`.")
     if flags.name is None:
         raise InvalidInput("Name the token: `memory-server tokens {action} NAME`.", flags.action)
     if flags.action == "remove":
-        erased = _to_erase(file, flags) if flags.erase else None
+        if flags.erase:
+            tenant = _to_erase(file, flags)
+            await asyncio.to_thread(_erase, open_home(home, lambda: 0).tenant(tenant))
+            console().print(_("Everything of {tenant} is erased.", escape(tenant)))
+        # The token last: as long as it is there, the erasing can be done again.
         file.remove(flags.name)
         console().print(_("The token {name} is taken back; nobody enters with it any more.", escape(flags.name)))
-        if erased is not None and (folder := open_home(home, lambda: 0).tenant(erased)).exists():
-            await asyncio.to_thread(rmtree, folder)
-            console().print(_("Everything of {tenant} is erased.", escape(erased)))
         return
     scopes = ["read", *(() if settings.read_only else ("write",)), *(("operator",) if flags.operator else ())]
     write(file.add(flags.name, getattr(flags, "tenant", None), scopes, flags.days))
@@ -51,8 +55,10 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
 def _to_erase(file: TokenFile, flags: Namespace) -> str:
     """The tenant of a token, of which everything is erased. Raises InvalidInput: it has none, or others enter it too,
     or nobody agrees."""
-    known = {token.name: token.tenant for token in file.tokens() if file.path.exists()}
-    tenant = known.get(flags.name)
+    known = {token.name: token.tenant for token in (file.tokens() if file.path.exists() else ())}
+    if flags.name not in known:
+        raise InvalidInput("There is no token `{name}`; `memory-server tokens list` shows all.", flags.name)
+    tenant = known[flags.name]
     if tenant is None:
         raise InvalidInput("The token {name} has no tenant; `memory-server forget` erases single memories.", flags.name)
     if others := [name for name, entered in known.items() if entered == tenant and name != flags.name]:
@@ -61,6 +67,17 @@ def _to_erase(file: TokenFile, flags: Namespace) -> str:
     if not flags.yes and not confirmed(ask, otherwise=nobody):
         raise InvalidInput("Nothing was erased, and the token stays.")
     return tenant
+
+
+def _erase(folder: Path) -> None:
+    """Delete a folder, in which a server may write meanwhile. Raises StorageUnwritable: something is left of it."""
+    for _attempt in range(3):
+        rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        reason = _(
+            "{folder} could not be deleted whole, so the token stays; stop the server and run this again.", folder
+        )
+        raise StorageUnwritable(reason, folder)
 
 
 def _local(time: str | None, settings: Settings) -> str:

@@ -34,8 +34,9 @@ class Contents:
 
 def without_erased(contents: Contents, erased: Callable[[Iterable[str]], bool]) -> Contents:
     """`contents` without what was erased for good, and with a sentence on that."""
-    short = tuple(each for each in contents.short_term if not erased(marks_of(each)))
-    long = tuple(each for each in contents.long_term if not erased(marks_of(each)))
+    place = contents.conversation_id
+    short = tuple(each for each in contents.short_term if not erased(marks_of(each, place)))
+    long = tuple(each for each in contents.long_term if not erased(marks_of(each, place)))
     count = contents.count - len(short) - len(long)
     said = (*contents.left_out, left_out_text(count)) if count else contents.left_out
     return replace(contents, short_term=short, long_term=long, left_out=said)

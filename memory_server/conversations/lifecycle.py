@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import (
@@ -27,7 +27,14 @@ from memory_server.conversations.changes import (
 )
 from memory_server.conversations.contents import Contents, contents_of, restore_changes, without_erased
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory, conversation_id_of, texts_of
+from memory_server.conversations.model import (
+    ConversationState,
+    Memory,
+    ShortTermMemory,
+    conversation_id_of,
+    mark_of,
+    texts_of,
+)
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
 from memory_server.kernel.erasure import Erasure
@@ -85,7 +92,13 @@ class ConversationLifecycle:
         found: list[Item] = []
         for name in await self.places() if sought.user is None else ():
             if sought.looks_in(name, "memories", "triggers"):
-                state = await self._services.store.read(name)
+                try:
+                    state = await self._services.store.read(name)
+                except StorageError as error:
+                    if sought.place is not None:
+                        raise
+                    log.warning("%s", _("{name} was passed over: {reason}", name, error))
+                    continue
                 live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
                 gone = [] if sought.archived is False else await self._services.store.archive(name)
                 keys = {(type(memory), memory.key) for memory in live}
@@ -126,15 +139,20 @@ class ConversationLifecycle:
 
     async def erase(self, erasure: Erasure) -> None:
         for place in await self.places():
-            await self._services.store.compact(place, erased=erasure.held_in)
+            try:
+                await self._services.store.compact(place, erased=partial(erasure.held_in, place=place))
+            except StorageError as error:
+                log.warning("%s", _("{place} was not searched, and nothing of it is erased: {reason}", place, error))
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
-        def is_gone(memory: Memory) -> bool:
-            return memory.key in erasure.ids or erasure.held_in(texts_of(memory))
-
         def kept(contents: Contents) -> Contents:
-            short = tuple(each for each in contents.short_term if not is_gone(each))
-            return replace(contents, short_term=short, long_term=tuple(e for e in contents.long_term if not is_gone(e)))
+            def stays(memory: Memory) -> bool:
+                return not (_item(contents.conversation_id, memory).key in keys or erasure.held_in(texts_of(memory)))
+
+            short = tuple(each for each in contents.short_term if stays(each))
+            return replace(contents, short_term=short, long_term=tuple(e for e in contents.long_term if stays(e)))
+
+        keys = erasure.keys
 
         await asyncio.to_thread(backups.rewrite, name, kept)
 
@@ -313,10 +331,13 @@ def step_of(change: Change) -> HistoryStep:
 
 def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
     if isinstance(memory, ShortTermMemory):
-        return Item("memories", place, memory.id, memory.time_ms, memory.text, archived=archived)
+        said = tuple(f"{one.name or ''} {one.content}" for one in memory.messages)
+        kept: dict[str, Any] = {"archived": archived, "said": said, "mark": mark_of(memory, place)}
+        return Item("memories", place, memory.id, memory.time_ms, memory.text, **kept)
     at_ms = memory.updated_ms or memory.created_ms
     also = memory.trigger, memory.created_context, memory.updated_context or ""
-    return Item("triggers", place, memory.name, at_ms, memory.prompt, memory.name, archived=archived, also=also)
+    mark = mark_of(memory, place)
+    return Item("triggers", place, memory.name, at_ms, memory.prompt, memory.name, archived, also=also, mark=mark)
 
 
 def _leaving(gone: Forgotten) -> Leaving:

@@ -127,15 +127,21 @@ def texts_of(memory: Memory) -> tuple[str, ...]:
 
 
 _SAID_OFTEN_CHARS = 60
+"""Characters of a message below which others may say the same, such as "continue"."""
 
 
-def marks_of(memory: Memory) -> tuple[str, ...]:
-    """Texts of a memory by which it is known again: its text, and its messages without short answers of a model, which
-    it gives to others too."""
+def mark_of(memory: Memory, place: str) -> str:
+    """By what it is known if it comes again to the conversation `place`."""
+    names = (memory.id,) if isinstance(memory, ShortTermMemory) else (memory.name, memory.prompt)
+    return "\n".join((place, *names))
+
+
+def marks_of(memory: Memory, place: str) -> tuple[str, ...]:
+    """The same, with texts by which it is known in other files: its text, and its long messages."""
     if isinstance(memory, LongTermMemory):
-        return (memory.prompt,)
-    said = (one for one in memory.messages if one.role == "user" or len(one.content) >= _SAID_OFTEN_CHARS)
-    return (memory.text, *(message.content for message in said))
+        return mark_of(memory, place), memory.prompt
+    said = (one.content for one in memory.messages if len(one.content) >= _SAID_OFTEN_CHARS)
+    return mark_of(memory, place), memory.text, *said
 
 
 def conversation_id_of(text: str, what: str = "conversation_id") -> str:

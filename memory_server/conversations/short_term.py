@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from memory_server.conversations.changes import Added, Change, CleanedUp, Edited, Forgotten, Pinned, Unpinned
-from memory_server.conversations.model import ConversationState, ShortTermMemory, marks_of
+from memory_server.conversations.model import ConversationState, ShortTermMemory, mark_of
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
@@ -135,7 +135,8 @@ class ShortTermManager(ShortTermSearch):
             folder=None if folder is None else without_surrogates(folder),
         )
         refuse_excess(unindexed)
-        self._services.refuse_erased(*marks_of(unindexed))
+        if turn is not None:  # a hook that comes late; what somebody says again is meant
+            self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
         # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
         memory = await asyncio.to_thread(self._wording.of_text, unindexed)
 

@@ -18,21 +18,35 @@ _PIECE_CHARS = 60
 """Of a longer text, its beginning, middle and end are looked for: a database keeps a long one in several pieces."""
 
 
+_TEXTS = frozenset(("text", "content", "prompt", "trigger", "createdContext", "updatedContext", "said")) | {
+    "body",
+    "title",
+    "source",
+}
+"""Fields of JSON with what people said; other fields hold names, places and times."""
+
+
 @dataclass(frozen=True)
 class Erasure:
     """What is erased: `items`, and their `texts`, also former ones, that stand in nothing that stays. `words`: what
-    held all of them in the past goes too. `user`: all of this user."""
+    held all of them in the past goes too. `user`: all of this user. `alike`: how many others have one of the texts, and
+    stay."""
 
     items: tuple[Item, ...]
     texts: tuple[str, ...]
     pieces: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     user: str | None = None
+    alike: int = 0
 
     @cached_property
-    def ids(self) -> frozenset[str]:
-        """Those of short-term memories, which no other thing has."""
-        return frozenset(item.id for item in self.items if item.family == "memories")
+    def keys(self) -> frozenset[tuple[str, str, str]]:
+        return frozenset(item.key for item in self.items)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """By what it is known if it comes again."""
+        return (*self.texts, *(item.mark for item in self.items if item.mark))
 
     @cached_property
     def _spelled(self) -> tuple[str, ...]:
@@ -46,17 +60,20 @@ class Erasure:
     def in_place(self, place: str) -> frozenset[str]:
         return frozenset(item.id for item in self.items if item.place == place)
 
-    def held_in(self, value: Any) -> bool:
-        """Whether a value of JSON, or bytes, hold a text or a memory that is erased."""
+    def held_in(self, value: Any, place: str | None = None, *, said: bool = True) -> bool:
+        """Whether a value of JSON, or bytes, hold a text or, in the conversation `place`, a memory that is erased.
+        `said`: a text is what somebody said, so the words count."""
         match value:
             case str():
-                return any(form in value for form in self._spelled) or self._is_named_in(value)
+                return any(form in value for form in self._spelled) or (said and self._is_named_in(value))
             case bytes():
                 return any(form in value for form in self.forms)
             case Mapping():
-                return value.get("id") in self.ids or any(map(self.held_in, value.values()))
+                family, name = ("triggers", "name") if "trigger" in value else ("memories", "id")
+                parts = (self.held_in(each, place, said=key in _TEXTS) for key, each in value.items())
+                return (place, family, value.get(name)) in self.keys or any(parts)
             case list() | tuple():
-                return any(map(self.held_in, value))
+                return any(self.held_in(each, place, said=said) for each in value)
         return False
 
     def _is_named_in(self, text: str) -> bool:

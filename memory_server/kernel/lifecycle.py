@@ -33,7 +33,9 @@ class Item:
     """A memory or an entry that is kept. `place` as in `PastChange`, of layers `layers/project`. `id`: what a person
     names it by: the id of a memory, note or ref, the name of a trigger, the number of a fact of a session, the key of
     an entry of a layer; `aliases` are its other names. `at_ms`: when it was said or changed last, in milliseconds since
-    1970. `also`: texts of it that are not shown, such as tags, and can be looked for too."""
+    1970. `also`: texts of it that are not shown, such as tags, and can be looked for too. `said`: where words are
+    looked for, if not in its text, which names roles. `mark`: by which it is known if it comes again; "": by its text
+    alone."""
 
     family: Family
     place: str
@@ -44,6 +46,13 @@ class Item:
     archived: bool = False
     aliases: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    mark: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What names it among all items."""
+        return self.place, self.family, self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ class Sought:
                 return False
             if ids and not any(_names(each, item) for each in ids):
                 return False
-            held = index_form("\n".join((item.title, item.text, *item.also))) if words else ""
+            held = index_form("\n".join((item.title, *(item.said or (item.text,)), *item.also))) if words else ""
             return all(word in held for word in words)
 
         return list(filter(meant, items))
@@ -115,10 +124,11 @@ class PastChange:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A change was taken back by the change `id`, which did `steps`."""
+    """A change was taken back by the change `id`, which did `steps`. `refused`: why parts of it were not."""
 
     id: str
     steps: tuple[HistoryStep, ...]
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

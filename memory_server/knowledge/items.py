@@ -36,7 +36,13 @@ def item_of(scope: Scope, entry: Entry) -> Item:
         archived=entry.archived_ms is not None,
         aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
         also=tuple(filter(None, also)),
+        mark=mark_of(entry),
     )
+
+
+def mark_of(entry: Entry) -> str:
+    """By what it is known if it comes again; "": by its text alone."""
+    return f"entry {entry.ref}" if entry.ref else ""
 
 
 def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:

@@ -42,7 +42,7 @@ from memory_server.knowledge.entry import (
     is_change_id,
     seq_of,
 )
-from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, place_of
+from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, mark_of, place_of
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
@@ -105,7 +105,11 @@ class KnowledgeLifecycle:
     async def _bring_back(self, scope: Scope, operation: Operation, by: str) -> Undone:
         """Take back that entries of a layer were forgotten, whose files were moved into its archive."""
         change, layer = change_id(operation.seq), self._layer(scope)
-        if operation.op != "forget" or operation.detail["folder"] != str(layer.folder.place):
+        if operation.op != "forget":
+            raise InvalidInput(
+                "{change} brought back files of a layer; `memory-server forget` takes them again.", change
+            )
+        if operation.detail["folder"] != str(layer.folder.place):
             raise InvalidInput("{change} was made in another folder; run undo in that project.", change)
         back = [await layer.restore(key, by=by) for key in operation.detail["keys"]]
         detail = {"change": change, "keys": operation.detail["keys"]}
@@ -318,7 +322,7 @@ class KnowledgeLifecycle:
 
     def _again(self, held: ScopeView) -> list[Entry]:
         """The entries that were erased here for good."""
-        return [each for each in held.entries(EVERYTHING) if self._store.erased([each.body])]
+        return [each for each in held.entries(EVERYTHING) if self._store.erased([each.body, mark_of(each)])]
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
         theirs = await other.read(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
@@ -329,7 +333,7 @@ class KnowledgeLifecycle:
         self, entries: Entries, scope: Scope, theirs: Sequence[Entry], *, dry_run: bool, by: str
     ) -> tuple[MergeCounts, str | None]:
         def decide(held: ScopeView) -> tuple[Sequence[Change], MergeCounts]:
-            wanted = [each for each in theirs if not self._store.erased([each.body])]
+            wanted = [each for each in theirs if not self._store.erased([each.body, mark_of(each)])]
             coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
             added = sum(not entry.id for entry in coming)
             counts = MergeCounts(added, len(coming) - added, unchanged=len(wanted) - len(coming))
@@ -343,10 +347,10 @@ class KnowledgeLifecycle:
         name, _slash, owner = place.partition("/")
         scope, left_out, once = Scope(SPACES[name], owner), list[str](), dict[tuple[str, ...], Entry]()
         layers = {layer.name: layer.folder for layer in self._knowledge.layers.known} if name == "layers" else {}
-        for each in entries:
+        for number, each in enumerate(entries):
             try:
                 entry = admitted(scope, each, layers)
-                once[entry.ref or entry.key or "", entry.kind, entry.project] = entry
+                once[entry.ref or entry.key or str(number), entry.kind, entry.project] = entry
             except InvalidInput as error:
                 left_out.append(clause(str(error)))
         counts, change = MergeCounts(), None

@@ -19,6 +19,8 @@ from memory_server.kernel.recalls import RecallLog
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")
+_ID = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9a-z_-]{4,}", re.IGNORECASE)
+"""An id that is no word and no number, either of which people look for."""
 _LOOKED_BACK = 10_000
 """Changes of each place that are looked at for the parts of one."""
 
@@ -28,13 +30,22 @@ def is_together(change: str) -> bool:
     return _TOGETHER.fullmatch(change) is not None
 
 
-async def find(engines: Engines, given: Sequence[str], where: Sought) -> list[Item]:
-    """The items that hold all words of `given`; if there are none, those that it names by their ids. Newest first."""
+async def find(engines: Engines, given: Sequence[str], where: Sought) -> tuple[list[Item], tuple[str, ...]]:
+    """The items that `given` names by their ids, or else those that hold all its words, newest first; and these words,
+    if they found them. Raises InvalidInput: `given` is blank."""
     words = tuple(word for each in given for word in each.split())
-    for sought in (replace(where, words=words), replace(where, ids=tuple(given))):
-        if found := [item for engine in engines for item in await engine.find(sought)]:
-            break
-    return sorted(found, key=lambda item: -item.at_ms)
+    if given and not words:
+        raise InvalidInput("Write words of what is meant, or its id: `memory-server forget dentist`.")
+
+    async def found(sought: Sought) -> list[Item]:
+        return sorted([item for one in engines for item in await one.find(sought)], key=lambda item: -item.at_ms)
+
+    named = [await found(replace(where, ids=(each,))) for each in given]
+    if given and all(named) and all(map(_ID.fullmatch, given)):
+        return list({item.key: item for items in named for item in items}.values()), ()
+    if those := await found(replace(where, words=words)):
+        return those, words
+    return (list({item.key: item for items in named for item in items}.values()) if all(named) else []), ()
 
 
 async def forget(engines: Engines, items: Collection[Item]) -> str | None:
@@ -46,22 +57,24 @@ async def forget(engines: Engines, items: Collection[Item]) -> str | None:
 async def erasure_of(
     engines: Engines, items: Collection[Item], words: Sequence[str] = (), user: str | None = None
 ) -> Erasure:
-    """What erasing these items means: also those of exactly the same text, and all their texts, except those that
+    """What erasing these items means: they and what the archive has of them, and all their texts, except those that
     stand in something that stays."""
+    from nlp.index_terms import index_form
+
     everything = [item for engine in engines for item in await engine.find(Sought(archived=None))]
-    texts, keys = {item.text for item in items}, {(item.place, item.family, item.id) for item in items}
-    meant = [each for each in everything if each.text in texts or (each.place, each.family, each.id) in keys]
-    gone = {id(each) for each in meant}
-    staying = "\n".join(
-        text for each in everything if id(each) not in gone for text in (each.text, each.title, *each.also)
-    )
+    keys, texts = {item.key for item in items}, {item.text for item in items}
+    meant = [each for each in everything if each.key in keys]
+    others = [each for each in everything if each.key not in keys]
+    staying = index_form("\n".join(text for each in others for text in (each.text, each.title, *each.also)))
     found = {text for engine in engines for text in await engine.texts_of(meant)}
 
     def alone(these: Iterable[str]) -> tuple[str, ...]:
-        return tuple(sorted({each for each in these if len(each.encode()) >= LEAST_BYTES and each not in staying}))
+        long = {each for each in these if len(each.encode()) >= LEAST_BYTES}
+        return tuple(sorted(each for each in long if index_form(each) not in staying))
 
-    whole = alone(found)
-    return Erasure(tuple(meant), whole, alone(piece for text in whole for piece in pieces_of(text)), tuple(words), user)
+    whole, alike = alone(found), sum(each.text in texts for each in others)
+    pieces = alone(piece for text in whole for piece in pieces_of(text))
+    return Erasure(tuple(meant), whole, pieces, tuple(words), user, alike)
 
 
 async def erase(engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog) -> None:
@@ -90,4 +103,4 @@ async def undo(engines: Engines, change: str, place: str | None = None, *, by: s
     if not steps:
         missing = InvalidInput("There is no change {change}; `memory-server history` lists all changes.", change)
         raise refused[0] if refused else missing
-    return Undone(again, tuple(steps))
+    return Undone(again, tuple(steps), tuple(map(str, refused)))

@@ -36,7 +36,8 @@ class Memories:
     the backups and `open_knowledge` the knowledge, each at its first use; `examine` gives the findings about the place
     of the memories, `examinations` blocking calls for those about each conversation. Of the toolsets `auto_recall_from`
     at most `auto_recall_chars` characters come to each turn. `hidden`: the folder of the memories, whose place is not
-    for the callers. `recalls`: the record of recalls, if there is one."""
+    for the callers. `recalls`: the record of recalls, if there is one. `forgotten`: by sessions, the words that each
+    called `forget` with last, and when."""
 
     conversations: Conversations
     services: Services
@@ -48,6 +49,7 @@ class Memories:
     auto_recall_from: frozenset[str] = frozenset()
     hidden: Path | None = None
     recalls: Recalls | None = None
+    forgotten: dict[str | None, tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
     def for_callers(self, text: str) -> str:
         """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
@@ -127,8 +129,12 @@ class Call:
         """The same call in the session `name`; None: as it is. Raises InvalidInput: the name cannot be used."""
         return self if name is None else replace(self, session=Session(conversation_id_of(name, "session")))
 
+    @property
+    def session_id(self) -> str | None:
+        session = self.session or self.memories.services.session
+        return None if session is None else session.id
+
     def note(self, given: Given) -> None:
         """Put into the record of recalls what this call was given. Nothing is awaited."""
         if (recalls := self.memories.recalls) is not None:
-            session = self.session or self.memories.services.session
-            recalls.note(partial(recall_line, given, {**self.asker, "session": session and session.id}))
+            recalls.note(partial(recall_line, given, {**self.asker, "session": self.session_id}))

@@ -127,7 +127,6 @@ class Home:
             wait_seconds=given.wait_seconds,
             read_only=given.read_only,
             meter=self._meter,
-            erased=self.erased.holds,
         )
 
     def passing_entries(self) -> EntryStore:

@@ -35,16 +35,17 @@ class ErasedFiles:
         if not self._key.exists():
             folders.replace_file(self._key, secrets.token_bytes(32))
         key = folders.read_file(self._key)
-        lines = {_hash(key, text) for text in erasure.texts}
+        known = set((folders.read_if_there(self._hashes) or b"").decode().split())
+        lines = {line for text in erasure.marks if f'"{(line := _hash(key, text))}"' not in known}
         folders.append_durably(self._hashes, b"".join(f'"{line}"\n'.encode() for line in sorted(lines)))
 
     def begun(self) -> Erasure | None:
         if (data := folders.read_if_there(self._now)) is None:
             return None
         found = codec.load_object(data)
-        items = (Item(**{**item, "aliases": (), "also": ()}) for item in found.pop("items"))
+        items = (Item(**{**item, "aliases": (), "also": (), "said": ()}) for item in found.pop("items"))
         texts = {name: tuple(found[name]) for name in ("texts", "pieces", "words")}
-        return Erasure(tuple(items), **texts, user=found["user"])
+        return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], found["user"])
 
     def end(self) -> None:
         folders.remove_file(self._now)
@@ -58,9 +59,9 @@ class ErasedFiles:
         seen = (found.st_mtime_ns, found.st_size)
         if self._known[0] != seen:
             lines = folders.read_file(self._hashes).decode().split()
-            self._known = seen, folders.read_file(self._key), frozenset(line.strip('"') for line in lines)
+            self._known = seen, folders.read_if_there(self._key) or b"", frozenset(line.strip('"') for line in lines)
         _, key, known = self._known
-        return any(_hash(key, text) in known for text in texts)
+        return any(_hash(key, text) in known for text in texts if text)
 
 
 def _hash(key: bytes, text: str) -> str:

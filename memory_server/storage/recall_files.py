@@ -40,9 +40,10 @@ class RecallFiles:
 
     def _rewrite(self, path: Path, make: Callable[[list[Line]], list[Line]]) -> None:
         with locked(self._folder / "lock"):
-            before = _read(path)
-            if (after := make(before)) and after != before:
-                folders.replace_file(path, b"".join(codec.dumps(line) + b"\n" for line in after))
+            after = make(_read(path))
+            data = b"".join(codec.dumps(line) + b"\n" for line in after)
+            if data and data != folders.read_file(path):  # a line that was torn goes too
+                folders.replace_file(path, data)
             elif not after:
                 folders.remove_file(path)
 

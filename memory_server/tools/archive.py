@@ -237,12 +237,11 @@ class UndoResult(Result):
     undone: str = Field(description="The change that was taken back")
     changes: Annotated[list[StepRow], From("steps", StepRow.each, "What that did")]
     changeId: Annotated[str, From("id", words="Names the undoing, which can be undone too")]
+    refused: Annotated[list[str], From(form=list, words="Why parts of it were not taken back")]
 
     def __str__(self) -> str:
-        return joined(
-            "\n",
-            [_("Undid {change}; change {id}.", self.undone, self.changeId), *(f"- {step}" for step in self.changes)],
-        )
+        steps = (f"- {step}" for step in self.changes)
+        return joined("\n", [_("Undid {change}; change {id}.", self.undone, self.changeId), *steps, *self.refused])
 
 
 @tool(title="Undo", description="Take back one change by the changeId that a tool returned; what happened since stays.")

@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, Field
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
-from memory_server.kernel.times import iso
+from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
@@ -29,6 +30,7 @@ from memory_server.tools.base.shapes import (
     between,
 )
 from memory_server.tools.base.tool import tool
+from nlp.index_terms import index_form
 from sandbox.locale import _, joined
 
 
@@ -83,6 +85,17 @@ def _unless_forgetting(given: Any) -> Any:
     return [_KEPT_OUT] if isinstance(given, list) and any(map(calls_forget, given)) else given
 
 
+_SAME_TURN_MS = 10 * MINUTE_MS
+
+
+def _asks_to_forget(call: Call, messages: Sequence[Message]) -> bool:
+    """Whether these messages are of the turn in which this session called `forget`: soon after it, with its words."""
+    words, at_ms = call.memories.forgotten.pop(call.session_id, ((), 0))
+    said = index_form("\n".join(message.content for message in messages))
+    lately = call.memories.services.clock() - at_ms < _SAME_TURN_MS
+    return bool(words) and lately and all(index_form(word) in said for word in words)
+
+
 class RememberResult(Result):
     success: bool
     id: Annotated[str | None, From("memory.id", words="Left out where nothing is kept")] = None
@@ -113,6 +126,9 @@ async def remember_turn(
     session: SessionName = None,
 ) -> RememberResult:
     call, conversation = call.in_session(session), call.conversations.get(conversation_id)
+    if _asks_to_forget(call, messages):
+        note = _("In this turn something was forgotten, so nothing of it is kept.")
+        return RememberResult(success=True, stored=False, note=note)
     try:
         done = await conversation.short_term.add(
             messages, turn=turn_id, session=call.session, folder=call.folder, by="remember_turn"
@@ -176,9 +192,14 @@ async def forget(
         item
         for engine in memories.engines
         for item in await engine.find(sought)
-        if item.family in _FORGETS and (everywhere or item.family in _FORGETS[2:] or item.place == usual)
+        if item.family in _FORGETS
+        and (everywhere or item.place == usual or (conversation_id is None and item.family in _FORGETS[2:]))
     ]
     meant.sort(key=lambda item: -item.at_ms)
+    if confirm and len(meant) > _MOST_SHOWN:
+        raise InvalidInput("{count} memories have these words; give more words, or the ids of those meant.", len(meant))
+    if sought.words:
+        memories.forgotten[call.session_id] = sought.words, memories.services.clock()
     change = await forgetting.forget(memories.engines, meant) if confirm and meant else None
     rows = ForgetRow.each(meant[:_MOST_SHOWN])
     return ForgetResult(found=len(meant), items=rows, forgotten=change is not None, changeId=change)

@@ -116,7 +116,7 @@ async def restore(app: App, marker: str, rng: Random) -> None:
 
 async def forget(app: App, marker: str, rng: Random) -> None:
     engines = app.memories.engines
-    change = await forgetting.forget(engines, await forgetting.find(engines, [marker], Sought()))
+    change = await forgetting.forget(engines, (await forgetting.find(engines, [marker], Sought()))[0])
     if change and rng.random() < 0.5:
         await forgetting.undo(engines, change, by="undo")
 
@@ -207,7 +207,7 @@ def found(folder: Path, marker: str) -> list[str]:
 async def check(app: App, marker: str, rng: Random) -> None:
     """What stays is there, nothing is broken, and nothing brings back what was erased."""
     engines = app.memories.engines
-    kept = {(item.family, item.text) for item in await forgetting.find(engines, [], Sought())}
+    kept = {(item.family, item.text) for item in (await forgetting.find(engines, [], Sought()))[0]}
     for family, text in (
         ("memories", "user: The cat is called Miso.\nassistant: Nice."),
         ("triggers", "Congratulate"),
@@ -226,7 +226,7 @@ async def check(app: App, marker: str, rng: Random) -> None:
         await engine.history(limit=1000)
     for mode in ("merge", "overwrite"):
         await app.memories.backups.restore("b1", mode)  # type: ignore[arg-type]
-    if again := await forgetting.find(engines, [marker], Sought(archived=None)):
+    if again := (await forgetting.find(engines, [marker], Sought(archived=None)))[0]:
         print(f"it came back: {again}")
 
 

@@ -170,7 +170,8 @@ async def _remembered(settings: Settings, event: HookEvent, shared: Shared | Non
         kept = app.conversation().short_term
         if turn.forgot:  # nor is what was asked for it
             asked = {"session": event.session_id, "turn": event.prompt_id}
-            app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
+            if event.prompt_id is not None:
+                app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
             return ""
         with suppress(NothingToKeep):
             stored = await kept.add(turn.messages, turn=turn.id, folder=_folder(event), by="hook")

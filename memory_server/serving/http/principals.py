@@ -85,7 +85,7 @@ def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
         return HTTP
     if not sessions:
         raise InvalidInput(
-            f"The header {asked.decode().title()} needs the toolset sessions, which is not offered; remove it."
+            "The header {header} needs the toolset sessions, which is not offered; remove it.", asked.decode().title()
         )
     return RequestInfo(sessions_from(headers.items()), lasts=False)
 
@@ -95,10 +95,10 @@ def named_in(headers: Headers, header: str) -> str | None:
     InvalidInput: it cannot be used."""
     given = headers.getlist(header)
     if len(given) > 1:
-        raise InvalidInput(f"The header {header} is there more than once; send it once.")
+        raise InvalidInput("The header {header} is there more than once; send it once.", header)
     if not given:
         return None
     try:
         return conversation_id_of(unquote_to_bytes(given[0]).decode(), f"header {header}")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"The header {header} is not percent-encoded UTF-8.") from error
+        raise InvalidInput("The header {header} is not percent-encoded UTF-8.", header) from error

@@ -35,7 +35,6 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
-from memory_server.knowledge.policies import Erased, nothing_erased, without_erased
 from memory_server.knowledge.ports import Committed, Decide, ScopeView, T
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
@@ -73,7 +72,6 @@ class MarkdownFolder:
     wait_seconds: float = 10.0
     read_only: bool = False
     meter: Meter = field(default_factory=Meter)
-    erased: Erased = nothing_erased
 
     def __post_init__(self) -> None:
         self.archive = self.place / ARCHIVE
@@ -98,7 +96,7 @@ class MarkdownFolder:
             lock = self._locked()
             try:
                 with self._alone:
-                    return self._decide_and_write(without_erased(decide, self.erased))
+                    return self._decide_and_write(decide)
             finally:
                 lock.release()
 

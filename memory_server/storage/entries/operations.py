@@ -104,14 +104,10 @@ def rebuild(connection: sqlite3.Connection) -> int:
 def erase(connection: sqlite3.Connection, erasure: Erasure) -> None:
     """Delete what is erased from all tables, and make the index again, which keeps the terms of deleted entries."""
     execute, lenient = connection.execute, schema.is_lenient(connection)
-    texts = "e.title, e.body, e.tags, e.examples, e.metadata, e.source, e.key"
-    rows = execute(
-        f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {texts} FROM entries e JOIN scopes s ON s.id = e.scope"
-    )
-    for number, ref, vector, space, owner, *held in rows.fetchall():
+    rows = execute("SELECT e.id, e.ref, e.vector_key, s.space, s.owner FROM entries e JOIN scopes s ON s.id = e.scope")
+    for number, ref, vector, space, owner in rows.fetchall():
         place = "/".join(filter(None, (space, owner)))
-        named = {ref, str(number)} & erasure.in_place(place)
-        if named or erasure.held_in([*held[:2], *(json_value(each, [], lenient) for each in held[2:5]), *held[5:]]):
+        if {ref, str(number)} & erasure.in_place(place):
             execute("DELETE FROM vectors WHERE key = ?", (vector,))
             execute("DELETE FROM entries WHERE id = ?", (number,))
             execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (number,))

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -29,7 +29,6 @@ from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.policies import Erased, nothing_erased, without_erased
 from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later, ModelCall, ScopeView
 from memory_server.storage.entries import examination, operations, rows, schema, vectors
 from memory_server.storage.entries.sqlite_work import copy_database, empty_free_pages, erase_copy, fill, run_in_thread
@@ -64,7 +63,7 @@ class SqliteStore:
     mirror: bool = False
     embeds: str = ""
     meter: Meter = field(default_factory=Meter)
-    erased: Erased = nothing_erased
+    erased: Callable[[Iterable[str]], bool] = lambda _texts: False
 
     def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, "entries-write")
@@ -77,7 +76,7 @@ class SqliteStore:
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         if not self.read_only and self.place is not None and not self.place.exists():
             await self.read(scope, decide)  # a decision that refuses must not leave an empty database
-        dated, decide = self._dated(operation), without_erased(decide, self.erased)
+        dated = self._dated(operation)
         return await self._write(lambda c: operations.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
 
     async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
