@@ -99,7 +99,7 @@ def stopped(run: Run, tmp_path: Path, *entries: dict[str, Any], **fields: Any) -
 def test_a_turn_in_which_forget_was_called_keeps_no_text_and_a_new_session_is_not_shown_what_it_was(
     run: Run, tmp_path: Path
 ) -> None:
-    begun = event("SessionStart", source="startup", session_id="s2", cwd=os.getcwd())
+    begun = event("SessionStart", source="startup", session_id="s2", cwd=str(Path.cwd()))
     assert "Halloran" in run("hook", given=begun)
     run("hook", given=event("UserPromptSubmit", prompt="Forget my dentist Dr. Halloran", prompt_id="p1"))
     assert "Forget my dentist" in run("recalls", "--json")
@@ -316,4 +316,6 @@ def test_a_token_is_removed_with_everything_of_its_tenant(run: Run, tmp_path: Pa
     assert "nobody" in run("tokens", "remove", "phone", "--erase", status=2) or folder.is_dir()
     assert "Everything of carol is erased." in run("tokens", "remove", "phone", "--erase", "--yes")
     assert not folder.exists()
-    assert run("tokens", "list").split()[0] == "own"
+    listed = run("tokens", "list")
+    assert "own" in listed
+    assert "phone" not in listed
