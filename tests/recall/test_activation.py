@@ -18,7 +18,7 @@ LATE = Failed("timeout", "it ran longer than 1 s", None, None, 10)
 
 def activated(*verdicts: Verdict, seed: int = 1, count: int = 2) -> Activation:
     with_shared = [Shelved("chat", trigger(f"t{n}")) for n in range(len(verdicts))]
-    return activate(with_shared, verdicts, rng=Random(seed), random_count=count)
+    return activate(with_shared, dict(enumerate(verdicts)), rng=Random(seed), random_count=count)
 
 
 def names(items: tuple[Shelved, ...]) -> list[str]:
