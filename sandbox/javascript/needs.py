@@ -248,7 +248,7 @@ class _Reader:
             return known(False, self._each(Value("constants", values=tuple(values))).true)
         self._expect("(")
         fact = self._closed(self._or())
-        if name != "includes" or fact.kind != "fact" or "\0" in str(values):
+        if name != "includes" or fact.kind != "fact" or any("\0" in str(one) for one in values):
             raise NotUnderstood
         return known(False, frozenset((fact.name, one) for one in values if isinstance(one, FACTS[fact.name])))
 
@@ -263,12 +263,16 @@ class _Reader:
             if self._took(","):
                 depth = 0 if self._took("null") else self._whole()
         self._expect(")")
-        if messages.kind != "messages" or (every and (not keys or ("text", "") in keys)):
-            return known(False) if messages.kind == "messages" else refuse()
+        if messages.kind != "messages":
+            raise NotUnderstood
         depth = _nearer(messages.depth, depth) if messages.exact and depth > 0 else messages.depth
         texts = Value("text", depth=depth, glue=" " if every else None, name="assistant" if role == "char" else role)
         needs = [NEVER if key == "" else self._sought(kind, key, texts) for kind, key in keys]
-        return known(False, reduce(both, needs)) if every else known(0.0, reduce(either, needs, NEVER))
+        return (
+            known(False, reduce(both, needs, None if keys else NEVER))
+            if every
+            else known(0.0, reduce(either, needs, NEVER))
+        )
 
     def _sought(self, kind: str | None, what: str, text: Value) -> Need:
         """What it needs that a text or an expression is found in `text`, which may be only of the role `name`."""

@@ -29,7 +29,9 @@ _PART = re.compile(
     r"|(?:\\(?P<escaped>[\\^$.*+?()\[\]{}|/])|(?P<char>[^\\^$.*+?()\[\]{}|/]))(?P<absent>\??)"
 )
 _CASED = "".join(one for one in map(chr, range(0xC0, 0x500)) if one.lower() != one.upper() and one not in "İıŉǰΐΰ")
-_SURE = re.compile(rf"[ -~{_CASED}\u2010-\u205e\u2190-\u23ff\u2500-\u27bf\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
+_SURE = re.compile(
+    rf"[ -~{_CASED}\u2010-\u205e\u2190-\u23ff\u2500-\u27bf\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff5e]+"
+)
 """Only in these characters all versions of Unicode agree about case: a word ends at any other."""
 
 
