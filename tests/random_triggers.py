@@ -40,7 +40,7 @@ form: 40*<or><end> ¦ 4*return <or><end> ¦ // aLFreturn <or>; ¦ return(<or>) �
   ¦ 3*<trap> && <one> ¦ 3*<one> && <trap> ¦ 3*<trap> || <one>
 end: 6* ¦ ; ¦ ;; ¦ LF ¦  // ok ¦  /* a */ ¦  // return await ¦ LF// xLF ¦ ;TAB
 or: 4*<one> ¦ 4*<one> && <or> ¦ 3*<one> || <or> ¦ (<or>) && (<or>) ¦ (<or>) || <one> ¦ !<one> && <or> ¦ !!<one> && <one>
-  ‖ !(<or>) ¦ <one> == <one> ¦ <one> === <one> ¦ (<or>) > 0 ¦ (<or>) === false
+  ‖ 4*context.participants.odd > 1 && <every> ¦ !(<or>) ¦ <one> == <one> ¦ <one> === <one> ¦ (<or>) > 0 ¦ (<or>) === false
 one: 6*<call><maybe> ¦ 4*<every> ¦ 4*<loop> ¦ 4*<found> ¦ 2*<listed> ¦ 2*<dated> ¦ <constant> ¦ 2*<every> && <every> ‖ <trap>
 maybe: 5* ¦ 2*<than> ¦ 4* > 0 ¦  === 0
 than:  <sign> <number>

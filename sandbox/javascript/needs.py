@@ -173,7 +173,10 @@ class _Reader:
         return self._next("name") if self._took(".") or self._took("?.") else None
 
     def _or(self) -> Value:
-        return self._joined("||", lambda: self._joined("&&", self._comparison, both, either), either, both)
+        return self._joined("||", self._and, either, both)
+
+    def _and(self) -> Value:
+        return self._joined("&&", self._comparison, both, either)
 
     def _joined(self, sign: str, side: Callable[[], Value], true: Join, false: Join) -> Value:
         left = side()
