@@ -86,17 +86,13 @@ def _is_usual(context: Mapping[str, Any]) -> bool:
     messages = context.get("messages")
     if type(messages) is not list or not messages or type(context.get("participants")) is not dict:
         return False
-    content = 0
     for one in messages:
-        if type(one) is not dict or type(one.get("content")) is not str:
-            return False
+        if type(one) is not dict or type(one.get("content")) is not str or HALF.search(one["content"]):
+            return False  # V8 makes one character of two halves that meet
         if not all(isinstance(one.get(name), _PLAIN) for name in ("role", "name", "timestamp")):
             return False
-        content += len(one["content"])
-    if content > MOST_CONTENT or type(context.get("conversation_id")) is not str:
-        return False
-    # V8 makes one character of two halves that meet.
-    return not any(HALF.search(one["content"]) for one in messages)
+    enough = sum(len(one["content"]) for one in messages) <= MOST_CONTENT
+    return enough and type(context.get("conversation_id")) is str
 
 
 def _facts(context: Mapping[str, Any], now: datetime) -> Iterator[Atom]:
@@ -104,7 +100,5 @@ def _facts(context: Mapping[str, Any], now: datetime) -> Iterator[Atom]:
     yield "conversation_id", context["conversation_id"]
     for half_days in range(-3, 4):
         day = now + timedelta(hours=12 * half_days)
-        yield "getFullYear", float(day.year)
-        yield "getMonth", float(day.month - 1)
-        yield "getDate", float(day.day)
-        yield "getDay", float(day.isoweekday() % 7)
+        values = {"FullYear": day.year, "Month": day.month - 1, "Date": day.day, "Day": day.isoweekday() % 7}
+        yield from ((f"get{part}", float(value)) for part, value in values.items())

@@ -15,19 +15,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
-from sandbox.javascript.sought import (
-    DEPTHS,
-    NEVER,
-    ROLES,
-    Constant,
-    Need,
-    NotUnderstood,
-    both,
-    either,
-    pattern_need,
-    refuse,
-    word_need,
-)
+from sandbox.javascript.sought import NEVER, Constant, Need, NotUnderstood, both, either, nearer, refuse, search_need
 from sandbox.javascript.spelling import HALF
 
 MOST_CHARACTERS, MOST_ATOMS = 4_000, 300
@@ -44,11 +32,10 @@ _TOKEN = re.compile(
     r"|(?P<pattern>/(?![*/])(?:[^\\/\[\x00-\x1f\u2028\u2029]|\\[^\x00-\x1f\u2028\u2029])+/[a-z]*)"
     r"|(?P<sign>===|!==|==|!=|>=|<=|=>|\?\.|&&|\|\||[()\[\],.;!<>+])"
 )
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    **dict.fromkeys(("===", "=="), operator.eq),
-    **dict.fromkeys(("!==", "!="), operator.ne),
-    **dict(zip((">", "<", ">=", "<="), (operator.gt, operator.lt, operator.ge, operator.le), strict=True)),
-}
+_SIGNS = ("===", "!==", "==", "!=", ">", "<", ">=", "<=")
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = dict(
+    zip(_SIGNS, (*(operator.eq, operator.ne) * 2, operator.gt, operator.lt, operator.ge, operator.le), strict=True)
+)
 _ABSENT: Mapping[str, Constant] = dict.fromkeys(("includes", "startsWith", "endsWith"), False) | {"indexOf": -1.0}
 _UNMATCHED: Mapping[str, Constant] = {"match": None, "search": -1.0}
 """What these methods give when the text or the match is not there."""
@@ -62,8 +49,7 @@ class Value:
     plain: a number, text or truth value, unknown. thing: perhaps an object, on which `<` and `+` may fail. known:
     `usual`, unless something of `unless` is there. fact: `name` of FACTS. constants: one or a list of `values`.
     message, messages, text: among the last `depth` messages. `exact`: just these messages, so at least one. `some`:
-    what it needs that there are any. `glue`: what joins the messages of which the text consists.
-    """
+    what it needs that there are any. `glue`: what joins the messages of which the text consists."""
 
     kind: Kind = "plain"
     true: Need = None
@@ -99,20 +85,14 @@ def need_of(source: str) -> Need:
 
 def _compared(left: Value, sign: str, right: Value) -> Value:
     fact, value = (right, left) if right.kind == "fact" else (left, right)
-    if sign[-1] == "=" and sign[0] in "=!" and fact.kind == "fact" and value.kind == "known" and value.unless == NEVER:
+    if sign in _SIGNS[:4] and fact.kind == "fact" and value.kind == "known" and value.unless == NEVER:
         if isinstance(value.usual, FACTS[fact.name]):
             return known(sign[0] == "!", frozenset([(fact.name, value.usual)]))
     elif left.kind == right.kind == "known" and type(left.usual) is type(right.usual) is float:
         return known(_COMPARE[sign](left.usual, right.usual), either(left.unless, right.unless))
-    if sign not in ("===", "!==") and not (left.safe and right.safe):
+    if sign not in _SIGNS[:2] and not (left.safe and right.safe):
         raise NotUnderstood
     return Value()
-
-
-def _nearer(one: int, other: int) -> int:
-    """The smaller of two depths, as DEPTHS has it; 0 is all."""
-    least = min(one or 10**9, other or 10**9)
-    return next((depth for depth in DEPTHS if depth >= least), 0)
 
 
 class _Reader:
@@ -193,8 +173,7 @@ class _Reader:
 
     def _unary(self) -> Value:
         if self._took("!"):
-            value = self._unary()
-            return Value("plain", value.false, value.true)
+            return Value("plain", (value := self._unary()).false, value.true)
         if self._took("await") and self._names:
             raise NotUnderstood
         return self._operand()
@@ -268,20 +247,15 @@ class _Reader:
         self._expect(")")
         if messages.kind != "messages":
             raise NotUnderstood
-        depth = _nearer(messages.depth, depth) if messages.exact and depth > 0 else messages.depth
-        texts = Value("text", depth=depth, glue=" " if every else None, name="assistant" if role == "char" else role)
-        needs = [NEVER if key == "" else self._sought(kind, key, texts) for kind, key in keys]
-        return (
-            known(False, reduce(both, needs, None if keys else NEVER))
-            if every
-            else known(0.0, reduce(either, needs, NEVER))
-        )
+        depth = nearer(messages.depth, depth) if messages.exact and depth > 0 else messages.depth
+        role, glue = "assistant" if role == "char" else role, " " if every else None
+        needs = [NEVER if key == "" else search_need(kind, key, role, depth, glue) for kind, key in keys]
+        if every:
+            return known(False, reduce(both, needs, None if keys else NEVER))
+        return known(0.0, reduce(either, needs, NEVER))
 
     def _sought(self, kind: str | None, what: str, text: Value) -> Need:
-        """What it needs that a text or an expression is found in `text`, which may be only of the role `name`."""
-        window = (text.name if text.name in ROLES else "any", text.depth)
-        need = pattern_need if kind == "pattern" else word_need
-        return need(what, window, text.glue) if text.kind == "text" else refuse()
+        return search_need(kind, what, text.name, text.depth, text.glue) if text.kind == "text" else refuse()
 
     def _of_context(self) -> Value:
         name = self._dotted()
@@ -330,7 +304,7 @@ class _Reader:
             if name == "at":
                 return Value("message", depth=1) if start == -1 and messages.exact else refuse()
             if start < 0 and messages.exact:
-                return replace(messages, depth=_nearer(messages.depth, -start))
+                return replace(messages, depth=nearer(messages.depth, -start))
             return replace(messages, exact=messages.exact and start == 0)
         given = self._each(Value("message", depth=messages.depth))
         if name == "map" and given.kind == "text" and given.glue is None:

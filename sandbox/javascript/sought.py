@@ -54,8 +54,20 @@ def _likely(need: Need) -> float:
     return sum(0.1 if isinstance(place, str) else 2.0 ** -len(str(what).encode()) for place, what in need)
 
 
-def word_need(text: str, window: Window, glue: str | None = None) -> Need:
-    """What a search for `text` needs. `glue`: what joins the messages; a word may not reach over it."""
+def nearer(one: int, other: int) -> int:
+    """The smaller of two depths, as DEPTHS has it; 0 is all."""
+    least = min(one or 10**9, other or 10**9)
+    return next((depth for depth in DEPTHS if depth >= least), 0)
+
+
+def search_need(kind: str | None, what: str, role: str, depth: int, glue: str | None) -> Need:
+    """What it needs that a text, or an expression (of the kind `pattern`), is found in messages of a role, among the
+    last so many. `glue`: what joins them; a word may not reach over it. Raises NotUnderstood."""
+    window = (role if role in ROLES else "any", depth)
+    return (pattern_need if kind == "pattern" else word_need)(what, window, glue)
+
+
+def word_need(text: str, window: Window, glue: str | None) -> Need:
     pieces = [normal(piece) for piece in _SURE.findall(text)]
     if glue is not None:
         apart = f"[{re.escape(normal(glue))}]" if glue else "(?<=.)"
@@ -64,8 +76,8 @@ def word_need(text: str, window: Window, glue: str | None = None) -> Need:
     return frozenset([(window, best)]) if best else None
 
 
-def pattern_need(literal: str, window: Window, glue: str | None = None) -> Need:
-    """What an expression such as `/a(b|c)/i` needs. Raises NotUnderstood."""
+def pattern_need(literal: str, window: Window, glue: str | None) -> Need:
+    """As each arm of an expression such as `/a(b|c)/i` needs all of its parts, and the whole one of the arms."""
     body, _, flags = literal[1:].rpartition("/")
     if set(flags) - set("gimsuy") or len(set(flags)) < len(flags):
         raise NotUnderstood

@@ -21,6 +21,11 @@ def _table() -> dict[int, str]:
     return full | dict(zip(map(ord, pairs[::2]), pairs[1::2], strict=True))
 
 
+@cache
+def _simple() -> frozenset[str]:
+    return frozenset(_table().values())
+
+
 def ideographs() -> str:
     """The spelling of each character from FIRST_IDEOGRAPH to LAST_IDEOGRAPH."""
     return "".join(map(chr, range(FIRST_IDEOGRAPH, LAST_IDEOGRAPH + 1))).translate(_table())
@@ -28,6 +33,10 @@ def ideographs() -> str:
 
 def folded(text: str) -> str:
     return text if text.isascii() else text.translate(_table())
+
+
+def spelled_in_two_ways(text: str) -> bool:
+    return any(ord(one) in _table() or one in _simple() for one in text if not one.isascii())
 
 
 def normal(text: str) -> str:

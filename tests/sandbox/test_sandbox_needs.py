@@ -65,15 +65,14 @@ def test_no_trigger_that_is_true_or_fails_is_left_out_of_a_hundred_thousand() ->
 def glue(change: pytest.MonkeyPatch) -> None:
     """Words reach from one message over to the next."""
     real = sought.word_need
-    for module in (sought, needs):
-        change.setattr(module, "word_need", lambda text, window, glue=None: real(text, window))
+    change.setattr(sought, "word_need", lambda text, window, glue: real(text, window, None))
 
 
 def depth(change: pytest.MonkeyPatch) -> None:
     """Depths become smaller instead of greater."""
-    real = needs._nearer
+    real = sought.nearer
     less = {2: 1, 4: 2, 8: 4, 16: 8}
-    change.setattr(needs, "_nearer", lambda one, other: less.get(real(one, other), real(one, other)))
+    change.setattr(needs, "nearer", lambda one, other: less.get(real(one, other), real(one, other)))
 
 
 def cut(change: pytest.MonkeyPatch) -> None:
