@@ -33,8 +33,8 @@ GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
 """A check of many triggers may take this many times the time of one search, for those that hurt each other."""
-READ_AFTER_SECONDS, READ_SECONDS = 0.05, 0.002
-"""Triggers are read after the answer of a search, as many at a time as this takes: 5,000 take 0.5 s."""
+READ_SECONDS, PAUSE_SECONDS = 0.002, 0.008
+"""Triggers are read after the answer of a search, for so long at a time, with pauses: 5,000 take some 3 s."""
 MATCH_CHARACTERS = 2_000_000
 """Characters of JSON per request of match_texts, as many as a context may have: some 9 MB of heap."""
 
@@ -175,12 +175,11 @@ class TriggerSandbox:
         return ran
 
     async def _read_needs(self, candidates: Candidates) -> None:
-        await asyncio.sleep(READ_AFTER_SECONDS)
         while self._unread:
+            await asyncio.sleep(PAUSE_SECONDS)
             until = time.monotonic() + READ_SECONDS
             while self._unread and time.monotonic() < until:
                 candidates.read(self._unread.popitem()[0])
-            await asyncio.sleep(READ_SECONDS)
 
     async def run(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None

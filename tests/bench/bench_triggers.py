@@ -196,7 +196,7 @@ async def bench(triggers: list[str], context: dict[str, Any]) -> None:
 
 # --- over MCP ---------------------------------------------------------------------------------------------------------
 
-ALONE = {"MEMORY_SERVER_SHARED_PROCESS": "false"}
+ALONE = {"MEMORY_SERVER_DAEMON__ENABLED": "false"}
 PAUSE_SECONDS = 0.1
 """Between two calls, as between two prompts: the worker has made its next isolate by then."""
 Memories = list[tuple[str, str]]
@@ -301,7 +301,7 @@ def over_mcp(chat: list[dict[str, Any]], given: list[str], rounds: int, beside: 
             fired = client.call("search_long_term_memories", messages=chat)["activatedCount"]
             heads[mark + name] = fired, (time.perf_counter() - began) * 1000, 0.0
             clients[mark + name] = client
-        time.sleep(6)  # until the triggers were read
+        time.sleep(12)  # until the triggers were read
         for number in range(rounds):
             for name, client in clients.items():
                 time.sleep(PAUSE_SECONDS)
@@ -337,21 +337,56 @@ def over_mcp(chat: list[dict[str, Any]], given: list[str], rounds: int, beside: 
             print(f"{mark}{name} : 50 = {middle[mark + name] / middle[mark + '50']:.2f}")
 
 
+def paired(chat: list[dict[str, Any]], rounds: int, beside: str) -> None:
+    """The first call of a fresh server with 5,000 triggers, and storing one, beside the other version by turns."""
+    times: dict[tuple[str, str], list[float]] = {}
+    with tempfile.TemporaryDirectory() as home:
+        for version in ("ours", "other"):
+            asyncio.run(fill(Path(home, version), mostly_quiet(5_000, 50)))
+        for number in range(rounds):
+            for version, python in (("ours", sys.executable), ("other", beside))[:: 1 if number % 2 else -1]:
+                arguments = [python, "-P", "-m", "memory_server", "--data-dir", str(Path(home, version))]
+                with running(arguments, ALONE) as client:
+                    client.connect()
+                    time.sleep(4)
+                    began = time.perf_counter()
+                    client.call("search_long_term_memories", messages=chat)
+                    times.setdefault((version, "first call of 5,000"), []).append(time.perf_counter() - began)
+                    time.sleep(8)  # until the triggers were read
+                    for each in range(20):
+                        time.sleep(PAUSE_SECONDS)
+                        given = {
+                            "name": f"new {number} {each}",
+                            "prompt": "p",
+                            "trigger": f"match_keys(args, ['k{each}'])",
+                        }
+                        began = time.perf_counter()
+                        client.call("add_long_term_memory", **given)
+                        times.setdefault((version, "storing a trigger"), []).append(time.perf_counter() - began)
+    for what in ("first call of 5,000", "storing a trigger"):
+        ours, other = times["ours", what], times["other", what]
+        ratio, least = statistics.median(ours) / statistics.median(other), min(ours) / min(other)
+        print(f"{what:<24} p50 {statistics.median(ours) * 1000:8.1f} ms, {ratio:.3f} x the other; least {least:.3f} x")
+
+
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("files", nargs="*", metavar="FILE", help="TRIGGERS.json CONTEXT.json")
-    flags.add_argument("--only", choices=("sandbox", "mcp"), help="only this part")
+    flags.add_argument("--only", choices=("sandbox", "mcp", "paired"), help="only this part")
     flags.add_argument("--rounds", type=int, default=30)
     flags.add_argument("--beside", metavar="PYTHON", help="also ask this other version over MCP")
     chosen = flags.parse_args()
     triggers, context = generated()
     if chosen.files:
         triggers, context = (json.loads(Path(name).read_text(encoding="utf-8")) for name in chosen.files)
-    if chosen.only != "mcp":
+    if chosen.only in (None, "sandbox"):
         asyncio.run(bench(triggers, context))
     if chosen.only != "sandbox":
         chat = [{"role": one["role"], "content": one["content"]} for one in context["messages"]]
-        over_mcp(chat, triggers, chosen.rounds, chosen.beside)
+        if chosen.only != "paired":
+            over_mcp(chat, triggers, chosen.rounds, chosen.beside)
+        if chosen.beside:
+            paired(chat, chosen.rounds // 3, chosen.beside)
 
 
 if __name__ == "__main__":
