@@ -47,8 +47,8 @@ _UNUSED = ("automationId", "characterFilter", "cooldown", "delayUntilRecursion",
 """Fields that have no meaning here, beside those that begin with `match` and say what else is searched."""
 _OF_ALL = _("all entries: names of speakers are not searched, no memory fires another, the client places texts")
 _SPELLINGS = _(
-    "all keys that are texts: found in Traditional and in Simplified characters, full-width or not, whichever the chat "
-    'has (not with `compat = "node"`)'
+    "the difference between Traditional and Simplified, full-width and plain characters: a key that is text is found "
+    "in all"
 )
 
 

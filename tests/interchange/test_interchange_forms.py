@@ -134,8 +134,8 @@ def test_a_lorebook_says_once_that_the_spelling_does_not_matter() -> None:
         entries = {str(n): {"uid": n, "key": [key], "content": "x"} for n, key in enumerate(keys)}
         return worldinfo.read(worldinfo.read_book(json.dumps({"entries": entries}).encode()), "b", "chat").notes
 
-    assert len([note for note in notes("龍城", "猫", "ＡＩ", "dragon") if "Traditional" in note]) == 1
-    assert not [note for note in notes("dragon", "café", "木") if "Traditional" in note]
+    assert len([note for note in notes("龍城", "猫", "ＡＩ", "dragon") if "Simplified" in note]) == 1
+    assert not [note for note in notes("dragon", "café", "木") if "Simplified" in note]
 
 
 def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:
