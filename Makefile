@@ -11,7 +11,7 @@ WORKERS ?= 2
 CLIENTS := tests/clients/node_modules/.package-lock.json
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard */locale/*/LC_MESSAGES/*.po))
 
-.PHONY: setup clients demo test test-full check format catalogues docs lexicon bench dist clean
+.PHONY: setup clients demo test test-full check format catalogues docs lexicon spellings bench dist clean
 
 setup: $(STAMP)
 
@@ -78,6 +78,10 @@ docs: $(STAMP)
 lexicon: $(STAMP)
 	$(BIN)/python -c 'import sys; from nlp.lexicon.idf import index_of, jieba_text; sys.stdout.buffer.write(index_of(jieba_text()))' > nlp/lexicon/idf.index.new
 	mv nlp/lexicon/idf.index.new nlp/lexicon/idf.index
+
+# The characters that match_keys takes for the same; a test tells when they must be made anew.
+spellings: $(STAMP)
+	$(BIN)/python distribution/spellings.py
 
 bench: $(STAMP)
 	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done

@@ -367,6 +367,7 @@ def sandbox_of(settings: Settings, *, spare: bool = True) -> TriggerSandbox:
         SandboxLimits(max_source_chars=MAX_TRIGGER_CHARS, **limits),
         timezone=settings.timezone,
         spare=spare,
+        spellings_apart=settings.compat == "node",
         **given.model_dump(include={"workers", "require_all_layers"}),
     )
 

@@ -47,7 +47,7 @@ The exit code is 0 when triggers can run, 3 when they cannot, or with --all when
 _CHECK = _("""\
 find what is wrong with triggers: errors, unknown names, conditions that never come true
 example:
-  trigger-sandbox check data/samples/triggers.json
+  trigger-sandbox check -e "new Date().getMonth() === 11 && match_keys(context.messages, ['snow', '雪'])"
 
 The exit code is 0 when nothing was found, 1 when something was, 2 when a file, a memory of a pack (the others are
 checked) or the command is wrong.
@@ -55,32 +55,36 @@ docs/reference/lint-rules.md lists the rules.""")
 _TIMELINE = _("""\
 show where along a chat each trigger fires, is quiet or fails
 example:
-  trigger-sandbox timeline data/samples/triggers.json --chat data/samples/companion.jsonl --tz Asia/Shanghai
+  echo "user: 明天是我的生日" | trigger-sandbox timeline -e "match_keys(context.messages, ['生日'])" --chat -
 
 A trigger runs at the time of each message. The exit code is 0; 1 when a trigger failed somewhere, or with
 --compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong.""")
 _TEST = _("""\
 run fixtures (*.trigger.yaml): triggers, chats and what is expected of them
 example:
-  trigger-sandbox test data/samples -k 芒果
+  trigger-sandbox new birthday
+  trigger-sandbox test birthday.trigger.yaml -x
 
 The exit code is 0 when every case passes, 1 when one fails, 2 when a case cannot be run (the others are) or the
 command is wrong. docs/how-to/test-triggers.md shows how to write fixtures.""")
 _PACK_CHECK = _("""\
 find what is wrong with each trigger of a pack
 example:
-  trigger-sandbox pack check data/samples/triggers.json
+  echo '[{"name": "long", "prompt": "Sum up.", "trigger": "args.messages.length > 20"}]' | trigger-sandbox pack check -
 
 The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file, a memory (the others are checked)
 or the command is wrong.""")
 _PACK_TEST = _("""\
 run the fixtures beside a pack that name it
 example:
-  trigger-sandbox pack test data/samples/triggers.json""")
+  echo '[{"name": "long", "prompt": "Sum up.", "trigger": "args.messages.length > 20"}]' > pack.json
+  echo '{"pack": "pack.json", "memory": "long", "chat": "user: hello", "expect": "quiet"}' > pack.trigger.json
+  trigger-sandbox pack test pack.json""")
 _PACK_SHOW = _("""\
 show memories of a pack with their triggers
 example:
-  trigger-sandbox pack show data/samples/triggers.json 芒果过敏""")
+  echo '[{"name": "long", "prompt": "Sum up.", "trigger": "args.messages.length > 20"}]' | trigger-sandbox pack show -
+""")
 _NEW = _("""\
 write an example of a trigger to begin with, and a fixture beside it
 example:

@@ -31,9 +31,9 @@ class TableRunner:
 
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
-    ) -> tuple[Verdict, ...]:
+    ) -> Mapping[int, Verdict]:
         self._note(context, now, seed)
-        return tuple(VERDICTS.get(source, Quiet(1)) for source in triggers)
+        return {index: VERDICTS.get(source, Quiet(1)) for index, source in enumerate(triggers)}
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int

@@ -134,10 +134,10 @@ async def add_trigger(app: App, flags: Namespace) -> None:
             memories = [LongTermMemory(name, flags.prompt, data.decode().removeprefix("\ufeff"), 0, source)]
         else:
             try:
-                [held] = own.read_pack(data, conversation.id).conversations
+                found = own.read_pack(data, conversation.id).conversations
             except NotThisFormat as error:
                 raise InvalidInput("{file} {reason}", source, error) from error
-            memories = list(held.long_term)
+            memories = [one for held in found for one in held.long_term]
         for one in memories:
             context = one.created_context
             done = await conversation.long_term.add(

@@ -279,8 +279,8 @@ class Settings(Section):
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
-    """`node`: works as the Node original did, without the conversation that all others share, without `[words]`, and
-    with its rule of forgetting."""
+    """`node`: works as the Node original did, without the conversation that all others share, without `[words]`, with
+    each spelling a key of its own in triggers, and with its rule of forgetting."""
     now: datetime | None = None
     """Time at which the clock starts, for demonstrations and tests; by default the real time."""
     seed: int | None = None

@@ -52,6 +52,17 @@ class Deleted(Done):
     change_id: str = field(default="", kw_only=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Long-term memories, and their triggers in the same order."""
+
+    memories: Sequence[Shelved]
+    triggers: Sequence[str]
+
+    def __add__(self, other: Shelf) -> Shelf:
+        return Shelf([*self.memories, *other.memories], [*self.triggers, *other.triggers])
+
+
 class LongTermManager:
     """Keeps and evaluates triggers for `conversation_id`; `shared_conversation` is the shared conversation, None if
     there is none."""
@@ -166,12 +177,12 @@ class LongTermManager:
         """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
         return self._services.runner.record_of(memory.trigger)
 
-    async def with_shared(self) -> tuple[list[Shelved], dict[str, Path | None]]:
+    async def with_shared(self) -> tuple[Shelf, dict[str, Path | None]]:
         """All memories that a search evaluates: those of the conversation, then those of the shared one. Also the name
         of the shared one, with the file, if it cannot be read: other conversations work without it."""
-        own = _of_shared(await self._services.store.read(self.conversation_id))
+        own = shelf_of(await self._services.store.read(self.conversation_id))
         shared, unread = await self._in_shared()
-        return own if shared is None else [*own, *_of_shared(shared)], unread
+        return own if shared is None else own + shelf_of(shared), unread
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
         """Evaluate every trigger of the conversation and of the shared one against `messages`, without the parts marked
@@ -183,14 +194,14 @@ class LongTermManager:
         if participants and deeper(dict(participants)):
             raise InvalidInput("The participants may be nested {deepest} levels deep; remove levels.", DEEPEST)
         with_shared, unread = await self.with_shared()
-        verdicts = await self._services.runner.evaluate(
-            [item.memory.trigger for item in with_shared],
+        ran = await self._services.runner.evaluate(
+            with_shared.triggers,
             self._context(messages, participants or {}),
             now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
         )
         rng = Random(self._services.rng.getrandbits(64))
-        found = activate(with_shared, verdicts, rng=rng, random_count=self._services.parameters.random_long_term)
+        found = activate(with_shared.memories, ran, rng=rng, random_count=self._services.parameters.random_long_term)
         return replace(found, unread=unread)
 
     async def _in_shared(self) -> tuple[ConversationState | None, dict[str, Path | None]]:
@@ -250,8 +261,13 @@ class LongTermManager:
         return MemoryNotFound("{where}; use one of its names: {names}.", where, names)
 
 
-def _of_shared(state: ConversationState) -> list[Shelved]:
-    return [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
+def shelf_of(state: ConversationState) -> Shelf:
+    """Made once for each version, because a prompt may search thousands."""
+    if state.shelf is None or state.shelf[0] != state.version:
+        memories = [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
+        state.shelf = state.version, Shelf(memories, [memory.trigger for memory in state.long_term.values()])
+    shelf: Shelf = state.shelf[1]
+    return shelf
 
 
 def _public(text: str) -> str:

@@ -114,6 +114,9 @@ class ConversationState:
     """What is derived from the state and keeps in step with it, such as an index: its `follow` receives every
     `changes.Change` after it was applied. None: there is nothing."""
 
+    shelf: Any = field(default=None, compare=False, repr=False)
+    """What `long_term.shelf_of` made of a version, with that version."""
+
     def like(self, memory: Memory) -> Mapping[str, Memory]:
         """The memories of the same kind, by id or name."""
         return self.short_term if isinstance(memory, ShortTermMemory) else self.long_term

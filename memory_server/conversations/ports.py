@@ -91,8 +91,9 @@ class TriggerRunner(Protocol):
 
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
-    ) -> tuple[Verdict, ...]:
-        """One verdict per trigger, in order; a failing trigger also gives a verdict, never an exception."""
+    ) -> Mapping[int, Verdict]:
+        """The verdicts of the triggers that had to run, by index and in order; the others were quiet. A failing trigger
+        also gives a verdict, never an exception."""
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int

@@ -36,15 +36,17 @@ class SandboxRunner:
 
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
-    ) -> tuple[Verdict, ...]:
+    ) -> Mapping[int, Verdict]:
         with _translated():
             async with self._turns:
-                verdicts = await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
+                ran = await self._sandbox.judge(triggers, context, now=now, seed=seed)
         self._meter.count("triggers", "searches")
-        for verdict in verdicts:
+        for verdict in ran.values():
             kind = verdict.kind if isinstance(verdict, Failed) else type(verdict).__name__.lower()
             self._meter.count("triggers", kind)
-        return verdicts
+        for name in ("quiet", "not_run"):
+            self._meter.count("triggers", name, len(triggers) - len(ran))
+        return ran
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int

@@ -13,6 +13,7 @@ from datetime import tzinfo
 from typing import Any
 
 from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import DEFAULT_CONVERSATION
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, array
 from memory_server.kernel import times
 from memory_server.knowledge.entry import Entry, difference
@@ -79,7 +80,8 @@ def _taking_entries(lines: Rows, found: Incoming) -> Iterator[tuple[str, Any]]:
 
 
 def write_pack(conversations: Iterable[Contents]) -> bytes:
-    """The long-term memories as one pack; a name that two conversations have is numbered."""
+    """The long-term memories as one pack, each with its conversation if that is not the shared one. A name that two
+    conversations have is numbered."""
     taken: set[str] = set()
     rows: list[PackMemory] = []
     for contents in conversations:
@@ -93,12 +95,14 @@ def write_pack(conversations: Iterable[Contents]) -> bytes:
             context = str(extra.pop("createdContext"))
             if not memory.created_ms:
                 del extra["createdAt"]  # it has no date
+            if contents.conversation_id != DEFAULT_CONVERSATION:
+                extra["conversation_id"] = contents.conversation_id
             rows.append(PackMemory(name, memory.prompt, memory.trigger, context, extra))
     return pack_text(rows).encode()
 
 
 def read_pack(data: bytes, usual: str) -> Incoming:
-    """The memories of a pack, for the conversation `usual`. Raises NotThisFormat."""
+    """The memories of a pack; `usual` is the conversation of those that name none. Raises NotThisFormat."""
     found = Incoming()
     try:
         pack, wrong = usable(array(data))
@@ -108,8 +112,13 @@ def read_pack(data: bytes, usual: str) -> Incoming:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     if wrong:
         raise NotThisFormat("cannot be used: {reason}.", wrong[0])
-    rows = ((memory.name, _record(memory)) for memory in pack)
-    found.conversations = [Contents(usual, (), found.long_terms(rows))]
+    groups: dict[str, list[tuple[str, codec.Json]]] = {}
+    for memory in pack:
+        record = _record(memory)
+        name = found.conversation_of(record.pop("conversation_id", None), usual, memory.name)
+        if name is not None:
+            groups.setdefault(name, []).append((memory.name, record))
+    found.conversations = [Contents(name, (), found.long_terms(rows)) for name, rows in groups.items()]
     return found
 
 

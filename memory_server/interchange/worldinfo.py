@@ -20,6 +20,7 @@ from memory_server.conversations.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
 from memory_server.storage.json_store.codec import Json
 from sandbox.javascript import literals
+from sandbox.javascript.spelling import spelled_in_two_ways
 from sandbox.locale import _
 
 LOGICS = ("AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL")
@@ -45,6 +46,10 @@ _ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
 _UNUSED = ("automationId", "characterFilter", "cooldown", "delayUntilRecursion", "group", "triggers", "vectorized")
 """Fields that have no meaning here, beside those that begin with `match` and say what else is searched."""
 _OF_ALL = _("all entries: names of speakers are not searched, no memory fires another, the client places texts")
+_SPELLINGS = _(
+    "the difference between Traditional and Simplified, full-width and plain characters: a key that is text is found "
+    "in all"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +228,8 @@ def read(
     found.skipped += [(_("entry {uid}", uid), _("it cannot be read: {fault}", fault)) for uid, fault in book.broken]
     found.conversations = [Contents(usual, (), found.long_terms(rows))]
     found.notes.append(_OF_ALL)
+    if any(spelled_in_two_ways(key) for entry in book.entries for key in (*entry.keys, *entry.secondary)):
+        found.notes.append(_SPELLINGS)
     return found
 
 

@@ -76,7 +76,7 @@ async def recall_for_turn(
         with_shared, _ = await conversation.long_term.with_shared()
         # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
-        for _ in range(_STEPS_TO_START if with_shared else 0):
+        for _ in range(_STEPS_TO_START if with_shared.triggers else 0):
             await asyncio.sleep(0)
         # Participants are texts, or objects with the field `name`.
         named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]

@@ -33,7 +33,8 @@ class MetricsResult(Result):
     uptimeSeconds: float = Field(description="Since this process began")
     tools: list[ToolFigures] = Field(description="Calls by tool, the most called first")
     counters: dict[str, dict[str, int]] = Field(
-        description="By family: storage, triggers (verdicts by kind), workers (processes that run triggers)"
+        description="By family: storage, triggers (verdicts by kind; not_run: quiet ones that had no need to run), "
+        "workers (processes that run triggers)"
     )
 
     def __str__(self) -> str:

@@ -55,9 +55,9 @@ class Scene:
 
 
 class Search:
-    """Holds the verdicts of one search until all are there. `order`: the indexes of the triggers, as they are asked
-    for. For authors, `console`: keep what triggers write there; `copy`: what `triggers`, a single one, is a traced copy
-    of."""
+    """Holds the verdicts of one search until all are there. `order`: the indexes of the triggers that run, as they are
+    asked for. For authors, `console`: keep what triggers write there; `copy`: what `triggers`, a single one, is a
+    traced copy of. `apart`: match_keys takes each spelling for a word of its own."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Search:
         *,
         console: bool = False,
         copy: TracedCopy | None = None,
+        apart: bool = False,
     ) -> None:
         self._limits = limits
         self._sources: tuple[object, ...] = tuple(triggers)
@@ -77,16 +78,19 @@ class Search:
             "now": int(scene.now.timestamp() * 1000),
             "seed": scene.seed % 2**32,
             "console": console,
+            "apart": apart,
             **({"original": copy.original, "probe": copy.probe} if copy else {}),
         }
         self._most_lines = protocol.MOST_CONSOLE_LINES if console else 0
         self._most_notes = MOST_NOTES if copy else 0
         self.console: list[str] = []
         self.trace: list[Mapping[str, Any]] = []
-        self._verdicts: list[Verdict | None] = [
-            self._refused(number, source, len(context)) for number, source in enumerate(triggers)
-        ]
-        undecided: dict[int, Failed | None] = dict.fromkeys(index for index in order if self._verdicts[index] is None)
+        if len(context) > limits.max_context_chars:
+            order = range(len(triggers))
+        self._verdicts: dict[int, Verdict | None] = {
+            index: self._refused(index, triggers[index], len(context)) for index in order
+        }
+        undecided: dict[int, Failed | None] = {index: None for index, one in self._verdicts.items() if one is None}
         self._rounds: tuple[dict[int, Failed | None], ...] = (undecided, {}, {}, {})
         """The undecided, each with the failure for which it was put off."""
         self._round = FIRST
@@ -132,7 +136,11 @@ class Search:
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """All of them, once `open` is false."""
-        return tuple(verdict for verdict in self._verdicts if verdict is not None)
+        return tuple(self.by_index().values())
+
+    def by_index(self) -> dict[int, Verdict]:
+        """The same with the index of each trigger, in that order."""
+        return {index: verdict for index, verdict in sorted(self._verdicts.items()) if verdict is not None}
 
     def request(self, *, step: bool) -> Frame:
         """What to ask next, while `open`: all of the first round, else one trigger of a later round."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from sandbox.errors import PatternError, ProtocolError
+from sandbox.host.candidates import Candidates
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
@@ -26,12 +27,14 @@ from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import SandboxLimits
 from sandbox.locale import _, foreign
 from sandbox.protocol import Finding, Frame, Kind, findings, message
-from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
+from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, Quiet, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
 """A check of many triggers may take this many times the time of one search, for those that hurt each other."""
+READ_SECONDS, PAUSE_SECONDS = 0.002, 0.008
+"""Triggers are read after the answer of a search, for so long at a time, with pauses: 5,000 take some 3 s."""
 MATCH_CHARACTERS = 2_000_000
 """Characters of JSON per request of match_texts, as many as a context may have: some 9 MB of heap."""
 
@@ -65,7 +68,8 @@ class TriggerSandbox:
     IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default the number of
     cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing. `without_layers`:
     leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`). `spare`: keep an
-    idle worker beside the busy ones; one search alone has no use for it."""
+    idle worker beside the busy ones; one search alone has no use for it. `spellings_apart`: match_keys does not take
+    Traditional and Simplified, full-width and plain characters for the same."""
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class TriggerSandbox:
         require_all_layers: bool = False,
         without_layers: Collection[str] = (),
         spare: bool = True,
+        spellings_apart: bool = False,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(_("workers must be at least 1, not {workers!r}", workers))
@@ -84,6 +89,10 @@ class TriggerSandbox:
         size = workers or min(4, os.cpu_count() or 1)
         start = partial(WorkerProcess.start, limits, timezone, all_layers=require_all_layers, without=without_layers)
         self._pool = Pool(start, size, limits.max_waiting, spare=spare)
+        self._apart = spellings_apart
+        self._candidates = Candidates() if spare else None
+        self._unread: dict[str, None] = {}
+        self._reading: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> TriggerSandbox:
         return self
@@ -93,6 +102,8 @@ class TriggerSandbox:
 
     async def aclose(self) -> None:
         """Kills the workers, also busy ones. May be called again."""
+        if self._reading is not None:
+            self._reading.cancel()
         await self._pool.aclose()
 
     async def warm(self) -> None:
@@ -134,11 +145,41 @@ class TriggerSandbox:
         """One verdict per trigger, in their order. Never raises for anything a trigger is or does. `context`: messages,
         conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone. Raises TypeError or
         ValueError for a context that is not JSON; SandboxClosed, SandboxBusy, SandboxUnavailable."""
-        search = Search(self.limits, triggers, Scene(context, now, seed), self._records.order(triggers, seed))
+        ran = await self.judge(triggers, context, now=now, seed=seed)
+        return tuple(ran.get(index, Quiet(0)) for index in range(len(triggers)))
+
+    async def judge(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> Mapping[int, Verdict]:
+        """The verdicts of those triggers that had to run, by index; the others are quiet. Raises as `evaluate`."""
+        among: Sequence[int] = range(len(triggers))
+        if self._candidates is not None:
+            most = self.limits.max_triggers
+            among = [*self._candidates.among(triggers[:most], context, now), *among[most:]]
+        ran = await self._run_all(triggers, among, Scene(context, now, seed))
+        if self._candidates is not None:
+            sound = (triggers[index] for index, verdict in ran.items() if not isinstance(verdict, Failed))
+            self._unread.update(dict.fromkeys(source for source in sound if source not in self._candidates))
+            if self._unread and (self._reading is None or self._reading.done()):
+                self._reading = asyncio.create_task(self._read_needs(self._candidates))
+        return ran
+
+    async def _run_all(self, triggers: Sequence[str], among: Sequence[int], scene: Scene) -> Mapping[int, Verdict]:
+        """Runs those with an index of `among`, whether they could be true or not."""
+        order = self._records.order([triggers[index] for index in among], scene.seed)
+        search = Search(self.limits, triggers, scene, [among[place] for place in order], apart=self._apart)
         await self._perform(search)
-        for source, verdict in zip(triggers, search.verdicts(), strict=True):
-            self._records.note(source, verdict, now)
-        return search.verdicts()
+        ran = search.by_index()
+        for index, verdict in ran.items():
+            self._records.note(triggers[index], verdict, scene.now)
+        return ran
+
+    async def _read_needs(self, candidates: Candidates) -> None:
+        while self._unread:
+            await asyncio.sleep(PAUSE_SECONDS)
+            until = time.monotonic() + READ_SECONDS
+            while self._unread and time.monotonic() < until:
+                candidates.read(self._unread.popitem()[0])
 
     async def run(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None
@@ -146,13 +187,13 @@ class TriggerSandbox:
         """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output. `copy` runs
         after it, in its own realm, and gives the trace, so it cannot change the verdict."""
         scene = Scene(context, now, seed)
-        search = Search(self.limits, [source], scene, [0], console=True)
+        search = Search(self.limits, [source], scene, [0], console=True, apart=self._apart)
         await self._perform(search)
         report = RunReport(search.verdicts()[0], tuple(search.console))
         hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
         if copy is None or hopeless:  # a copy may compile where the trigger does not, by its parentheses
             return report
-        traced = Search(self.limits, [copy.source], scene, [0], console=True, copy=copy)
+        traced = Search(self.limits, [copy.source], scene, [0], console=True, copy=copy, apart=self._apart)
         await self._perform(traced)
         return replace(report, trace=tuple(traced.trace), traced=traced.verdicts()[0])
 
@@ -178,7 +219,7 @@ class TriggerSandbox:
         async def tried(part: Sequence[str]) -> Sequence[Verdict]:
             if time.monotonic() >= over_at:
                 return [late]
-            return await self.evaluate(part, given, now=now, seed=seed)
+            return tuple((await self._run_all(part, range(len(part)), Scene(given, now, seed))).values())
 
         verdicts = list(await tried(sources))
         for index, verdict in enumerate(verdicts if len(sources) > 1 else ()):

@@ -146,7 +146,8 @@ def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) 
 
 
 def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
-    """`keys`: each with the places of messages in which it was found, -1 unknown, and the text there."""
+    """`keys`: each with the places of messages in which it was found, -1 unknown, the text there, and how it is spelled
+    there, if otherwise."""
 
     def named(place: int) -> str:
         return f"#{first + place}" if place >= 0 else _("its own text")
@@ -163,8 +164,9 @@ def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], 
     )
     places = fit(", ".join(translated(named(place)) for place in call["places"]), WIDTH).rstrip()
     yield _("  looked at {places}", places or _("nothing: no message has this scope within this depth"))
-    for key, hits in call["keys"]:
-        for place, text in hits:
+    for given, hits in call["keys"]:
+        for place, text, spelled in hits:
+            key = _("{key} (as {spelled})", given, spelled) if spelled else given
             who = f" {messages[place].get('name') or messages[place]['role']}" if 0 <= place < len(messages) else ""
             yield _("  {key} in {named}{who}: {fit}", key, named(place), who, fit(text, WIDTH).rstrip())
     if missing := [key for key, hits in call["keys"] if not hits]:

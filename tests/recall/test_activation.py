@@ -18,7 +18,7 @@ LATE = Failed("timeout", "it ran longer than 1 s", None, None, 10)
 
 def activated(*verdicts: Verdict, seed: int = 1, count: int = 2) -> Activation:
     with_shared = [Shelved("chat", trigger(f"t{n}")) for n in range(len(verdicts))]
-    return activate(with_shared, verdicts, rng=Random(seed), random_count=count)
+    return activate(with_shared, dict(enumerate(verdicts)), rng=Random(seed), random_count=count)
 
 
 def names(items: tuple[Shelved, ...]) -> list[str]:
@@ -67,6 +67,11 @@ def test_the_same_seed_draws_the_same() -> None:
     assert activated(*[QUIET] * 9, seed=5) == activated(*[QUIET] * 9, seed=5)
 
 
-def test_a_verdict_too_few_is_an_error() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        activate([Shelved("chat", trigger())], [], rng=Random(1), random_count=2)
+def test_a_trigger_without_a_verdict_was_quiet() -> None:
+    with_shared = [Shelved("chat", trigger(f"t{n}")) for n in range(9)]
+    whole = {index: FIRED if index in (0, 4, 5) else BROKEN if index == 7 else QUIET for index in range(9)}
+    ran = {index: verdict for index, verdict in whole.items() if verdict is not QUIET}
+    for seed in range(50):
+        found = activate(with_shared, ran, rng=Random(seed), random_count=3)
+        assert found == activate(with_shared, whole, rng=Random(seed), random_count=3)
+        assert not set(names(found.random)) & {"t0", "t4", "t5"}

@@ -184,15 +184,26 @@ def test_a_call_says_what_it_found_and_where(driver: Driver) -> None:
         [0, 1],
     )
     first, second = (message["content"] for message in CONTEXT["messages"])
-    assert call["keys"] == [["生日", [[0, first]]], ["/b(?=irth)|cak./gi", [[1, second]]], ["tea", []]]
+    assert call["keys"] == [["生日", [[0, first, ""]]], ["/b(?=irth)|cak./gi", [[1, second, ""]]], ["tea", []]]
 
 
 def test_the_shown_part_of_a_long_message_has_the_match(driver: Driver) -> None:
     for key, found in (("'生日'", "生日"), ("/b.r+/", "bir")):
         text = "x" * 300 + " 生日 birth " + "y" * 300
         source = f"match_keys([{{role: 'user', content: {text!r}}}], [{key}])"
-        ((_, ((place, shown),)),) = calls_of(driver, source)[0]["keys"]
+        ((_, ((place, shown, _),)),) = calls_of(driver, source)[0]["keys"]
         assert (place, shown[0], found in shown[:24]) == (-1, "…", True)
+
+
+def test_a_key_in_another_spelling_says_which(driver: Driver) -> None:
+    source = "match_keys([{role: 'user', content: '我們慶祝ＡＩ'}], ['庆祝', 'ai', '我們', '祝ＡＩ']) > 1"
+    lines = reasons(source, traced(driver, source), [])
+    assert lines[-4:] == [
+        "  庆祝 (as 慶祝) in its own text: 我們慶祝ＡＩ",
+        "  ai (as ＡＩ) in its own text: 我們慶祝ＡＩ",
+        "  我們 in its own text: 我們慶祝ＡＩ",
+        "  祝ＡＩ in its own text: 我們慶祝ＡＩ",
+    ]
 
 
 def test_calls_by_another_name_or_on_other_texts_are_found_too(driver: Driver) -> None:

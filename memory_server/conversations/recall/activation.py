@@ -32,13 +32,16 @@ class Activation:
 
 
 def activate(
-    with_shared: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int
+    with_shared: Sequence[Shelved], ran: Mapping[int, Verdict], *, rng: Random, random_count: int
 ) -> Activation:
-    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
-    judged = list(zip(with_shared, verdicts, strict=True))
-    activated = tuple(item for item, verdict in judged if isinstance(verdict, Fired))
+    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire. `ran`: the verdicts
+    by index, in order; the triggers that are not in it were quiet."""
+    fired = [index for index, verdict in ran.items() if isinstance(verdict, Fired)]
     # A failing trigger is `false` for recall, so its memory may still come by chance.
-    quiet = [item for item, verdict in judged if not isinstance(verdict, Fired)]
-    failed = tuple((item, verdict) for item, verdict in judged if isinstance(verdict, Failed))
-    drawn = rng.sample(quiet, min(random_count, len(quiet)))
-    return Activation(activated, tuple(drawn), failed, len(with_shared))
+    failed = tuple((with_shared[index], verdict) for index, verdict in ran.items() if isinstance(verdict, Failed))
+    others = len(with_shared) - len(fired)
+    drawn = rng.sample(range(others), min(random_count, others))
+    for index in fired:  # from places among the others to places among all
+        drawn = [place + (place >= index) for place in drawn]
+    activated, chosen = (tuple(with_shared[index] for index in some) for some in (fired, drawn))
+    return Activation(activated, chosen, failed, len(with_shared))

@@ -237,6 +237,7 @@ function load(text) {
   instant.ms = job.now;
   dice.seed = job.seed;
   original = job.original ?? null;
+  spellings.apart = job.apart === true;
   consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
   const count = sources.length;
   makeContext = contextMaker(job.context, count);

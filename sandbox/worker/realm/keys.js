@@ -7,6 +7,9 @@ const SPECIAL = /[\\^$.*+?()[\]{}|/-]/gu;
 const MOST_CACHED = 3000000; // bytes in each cache: a trigger must not fill the memory of the others with them
 // Measured: a key is an object and an expression that V8 compiled for one and for two bytes a character.
 const compiledKeys = { map: new Map(), size: 0, bytes: (key) => 1500 + 60 * key.length };
+const foldedTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
+const FOLDABLE = /[\u3000\u4e00-\u9fff\uff01-\uff5e]/;
+const spellings = { apart: false }; // whether each spelling is a word of its own
 const loweredTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
 const ONLY_IDEOGRAPHS = /^\p{Unified_Ideograph}+$/u;
 const ONLY_ASCII = /^[\0-\x7f]+$/;
@@ -54,8 +57,26 @@ function wordPattern(key) {
  * `exact`, all there is to say of a key of ideographs, which have no case; `lower`, a text that a match must contain.
  */
 function compileWord(key) {
-  if (ONLY_IDEOGRAPHS.test(key)) return { name: key, exact: key, lower: null, pattern: null };
-  return { name: key, exact: null, lower: ONLY_ASCII.test(key) ? key.toLowerCase() : null, pattern: wordPattern(key) };
+  const exact = ONLY_IDEOGRAPHS.test(key) ? key : null;
+  const lower = ONLY_ASCII.test(key) ? key.toLowerCase() : null;
+  const word = { name: key, exact, lower, pattern: exact === null ? wordPattern(key) : null, folded: null, also: null };
+  const other = folded(key);
+  if (!spellings.apart) word.folded = other === key ? word : compileWord(other);
+  return word;
+}
+
+/** The text in one spelling, as long as before: javascript/spelling.py has the rule and makes IDEOGRAPHS. */
+function folded(text) {
+  if (spellings.apart || !FOLDABLE.test(text)) return text;
+  return cached(foldedTexts, text, () => {
+    let made = '';
+    for (let i = 0; i < text.length; i += 1) {
+      const code = text.charCodeAt(i);
+      if (code >= 0x4e00 && code <= 0x9fff) made += IDEOGRAPHS[code - 0x4e00];
+      else made += code === 0x3000 ? ' ' : code > 0xff00 && code < 0xff5f ? String.fromCharCode(code - 0xfee0) : text[i];
+    }
+    return made === text ? text : made;
+  });
 }
 
 /** The text in lower case; null for one with a long s, the only letter that folds to ASCII and is not a capital. */
@@ -82,12 +103,24 @@ function compileKey(key, caller) {
   // A copy has no hooks and a lastIndex of its own.
   if (isRegExp(key)) {
     const pattern = new RegExp(key);
-    return { name: `${pattern}`, exact: null, lower: null, pattern };
+    return { name: `${pattern}`, exact: null, lower: null, pattern, folded: null, also: null };
   }
   throw new TypeError(`${caller}: a key must be a string or a RegExp, not ${key === null ? 'null' : typeof key}`);
 }
 
-function found(key, text) {
+/** The form of the key that is found, and the spelling of the text in which it is; null if there is none. */
+function match(key, text) {
+  if (isIn(key, text)) return [key, text];
+  if (key.folded !== null) {
+    const other = folded(text);
+    if ((other !== text || key.folded !== key) && isIn(key.folded, other)) return [key.folded, other];
+  }
+  return key.also === null ? null : match(key.also, text);
+}
+
+const found = (key, text) => match(key, text) !== null;
+
+function isIn(key, text) {
   if (key.exact !== null) return text.includes(key.exact);
   if (key.lower !== null && lowered(text)?.includes(key.lower) === false) return false;
   const { pattern } = key;
@@ -95,18 +128,19 @@ function found(key, text) {
   return Reflect.apply(exec, pattern, [text]) !== null;
 }
 
-/** The distinct keys of a caller's list, compiled. */
+/** The distinct keys of a caller's list, compiled. Two spellings of one key are one, found where either is. */
 function compileKeys(keys, caller) {
   if (!Array.isArray(keys)) throw new TypeError(`${caller}: keys must be a list, such as ['birthday', /cake/i]`);
   const distinct = [];
-  const seen = new Set();
+  const seen = new Map();
   for (let i = 0; i < keys.length; i += 1) {
     const key = keys[i];
     const compiled = compileKey(key, caller);
     if (compiled === null) continue;
-    if (seen.has(compiled.name)) continue;
-    seen.add(compiled.name);
-    distinct.push(compiled);
+    const word = compiled.folded === null ? compiled.name : compiled.folded.name;
+    const place = seen.get(word);
+    if (place === undefined) seen.set(word, distinct.push(compiled) - 1);
+    else if (distinct[place].name !== compiled.name) distinct[place] = { ...compiled, also: distinct[place] };
   }
   return distinct;
 }

@@ -64,13 +64,18 @@ const probe = Object.freeze((id, value) => {
   return value;
 });
 
-/** The text around the first match of a key, null where there is none. */
+/** The text around the first match of a key, and how the key is spelled there if otherwise; null where there is none. */
 function excerpt(key, text) {
-  if (!found(key, text)) return null;
-  if (key.pattern !== null) key.pattern.lastIndex = 0;
-  const start = key.exact === null ? Reflect.apply(exec, key.pattern, [text]).index : text.indexOf(key.exact);
+  const hit = match(key, text);
+  if (hit === null) return null;
+  const [form, spelling] = hit;
+  if (form.pattern !== null) form.pattern.lastIndex = 0;
+  const [what, start] = form.exact === null
+    ? (({ 0: what, index }) => [what, index])(Reflect.apply(exec, form.pattern, [spelling]))
+    : [form.exact, spelling.indexOf(form.exact)];
   const from = start > BEFORE ? start - BEFORE : 0;
-  return (from > 0 ? '…' : '') + clippedTo(text.slice(from), TRACED_CHARACTERS);
+  const other = form === key && spelling === text ? '' : clippedTo(text.slice(start, start + what.length), BEFORE);
+  return [(from > 0 ? '…' : '') + clippedTo(text.slice(from), TRACED_CHARACTERS), other];
 }
 
 /** `messages`: those of `texts`. The place of a message in the context is -1 for one that the trigger made. */
@@ -82,7 +87,7 @@ function traceCall(name, wanted, texts, messages, scope, depth, result) {
     const hits = [];
     for (let m = 0; m < texts.length && hits.length < MOST_HITS; m += 1) {
       const text = excerpt(key, texts[m]);
-      if (text !== null) hits.push([places[m], text]);
+      if (text !== null) hits.push([places[m], ...text]);
     }
     return [clippedTo(key.name, TRACED_CHARACTERS), hits];
   });

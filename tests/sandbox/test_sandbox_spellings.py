@@ -1,0 +1,108 @@
+"""All spellings of a key: what match_keys finds, and that needs.py takes for the same letter what V8 does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from attacks.driver import Driver, outcome
+
+from sandbox import SandboxLimits, TriggerSandbox
+from sandbox.javascript.sought import _SURE
+from sandbox.javascript.spelling import folded, normal
+
+FOUND = [
+    ("'庆祝'", "我們慶祝一下", 1),
+    ("'慶祝'", "我们庆祝一下", 1),
+    ("'后天'", "後天見", 1),
+    ("'頭髮'", "头发", 1),
+    ("'GPT'", "用ＧＰＴ寫", 1),
+    ("'ｇｐｔ'", "use GPT now", 1),
+    ("'cat'", "我的ｃａｔ！", 1),
+    ("'cat'", "ｘｃａｔ", 0),
+    ("'cat'", "cat，ＡＩcat", 1),
+    ("'cat'", "ＡＩcat", 1),
+    ("'我 們'", "我　们", 1),
+    ("/庆祝/", "慶祝", 0),
+    ("'庆祝', '慶祝'", "慶祝", 1),
+    ("'慶祝', '庆祝', '生日'", "慶祝生日", 2),
+    ("'ｃａｔ', 'cat'", "xｃａｔx", 1),
+    ("'乾杯'", "干杯", 1),
+    ("'臺灣'", "台湾", 1),
+]
+
+
+@pytest.mark.parametrize(("keys", "text", "count"), FOUND)
+def test_a_key_is_found_in_every_spelling(driver: Driver, keys: str, text: str, count: int) -> None:
+    messages = f"[{{ role: 'user', content: {json.dumps(text)} }}]"
+    verdicts = driver.evaluate(f"match_keys({messages}, [{keys}]) === {count}")
+    assert outcome(verdicts[0]) == "fired"
+
+
+def test_spellings_stay_apart_where_the_original_is_wanted() -> None:
+    async def verdict() -> str:
+        async with TriggerSandbox(workers=1, spare=False, spellings_apart=True) as sandbox:
+            source = "match_keys([{ role: 'user', content: '慶祝ＡＩ' }], ['庆祝', 'AI']) === 0"
+            return outcome((await sandbox.evaluate([source], {}, now=datetime.now(UTC), seed=0))[0])
+
+    assert asyncio.run(verdict()) == "fired"
+
+
+def test_the_realm_and_needs_have_the_same_table(driver: Driver) -> None:
+    others = [(one, folded(one)) for one in map(chr, range(0x3000, 0xFFFF)) if folded(one) != one]
+    assert len(others) > 3_000
+    source = f"""{json.dumps(others)}.filter(([a, b]) => match_keys([{{ content: `日${{a}}日` }}], [`日${{b}}`]) === 1
+        && match_keys([{{ content: b + '日' }}], [a + '日']) === 1).length === {len(others)}"""
+    assert outcome(driver.evaluate(source)[0]) == "fired"
+
+
+def test_the_table_is_that_of_the_installed_opencc() -> None:
+    pytest.importorskip("opencc")
+    sys.path.insert(0, str(Path(__file__).parents[2] / "distribution"))
+    try:
+        import spellings
+    finally:
+        sys.path.pop(0)
+    assert spellings.FILE.read_text("utf-8") == spellings.text(), "make spellings"
+
+
+SAME = r"""
+const all = [];
+for (let code = 0; code < 0x1ffff; code += 1) {
+  if (code < 0xd800 || code > 0xdfff) all.push(String.fromCodePoint(code));
+}
+const whole = all.join('');
+const lower = all.map((one) => one.toLowerCase());
+let pairs = [];
+for (const one of PART) {
+  const found = [...(whole.match(new RegExp(one, 'giu')) ?? []), ...(whole.match(new RegExp(one, 'gi')) ?? [])];
+  for (const other of new Set(found)) if (other !== one) pairs.push(one + other);
+  for (let i = 0; i < all.length; i += 1) if (lower[i] !== all[i] && lower[i].includes(one)) pairs.push(one + all[i]);
+}
+pairs = [...new Set(pairs)];
+for (let at = 0; at < pairs.length; at += 30) console.log(JSON.stringify(pairs.slice(at, at + 30)).slice(1, -1));
+"""
+
+
+@pytest.mark.full
+def test_what_v8_takes_for_the_same_letter_is_the_same_in_needs() -> None:
+    """Of all letters that a word may have: by expressions of both kinds, and by toLowerCase."""
+    sure = [one for one in map(chr, range(0x10000)) if _SURE.fullmatch(one) and one.lower() != one.upper()]
+    limits = SandboxLimits(trigger_seconds=60, search_seconds=60)
+
+    async def said() -> str:
+        async with TriggerSandbox(limits, workers=1, spare=False) as sandbox:
+            lines: list[str] = []
+            for at in range(0, len(sure), 100):
+                source = SAME.replace("PART", json.dumps(sure[at : at + 100]))
+                report = await sandbox.run(source, {}, now=datetime.now(UTC), seed=0)
+                lines += report.console
+            return ",".join(lines)
+
+    pairs = json.loads(f"[{asyncio.run(said())}]")
+    assert len(pairs) > len(sure), "each letter has at least its other case"
+    assert [pair for pair in pairs if normal(pair[0]) not in normal(pair[1:])] == []
