@@ -120,7 +120,8 @@ def _look(add: Add) -> None:
         search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
     search.set_defaults(names={"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}})
     about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
-    explain = add("explain", "inspection.explain", about, example, about_c=_ALL)
+    both = ("explain, recalls", _("Say why a memory came or not; list what came."))
+    explain = add("explain", "inspection.explain", about, example, about_c=_ALL, listed=both)
     _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append")
     _argument(explain, "memory", "ID|WORDS", _("Id of a short-term memory"), nargs="?")
     about = _("instead: what came at that moment, and why; `recalls` shows its id")
@@ -130,7 +131,7 @@ def _look(add: Add) -> None:
         names={"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
     )
     about = _("List what was recalled for whom, newest last.")
-    recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL)
+    recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL, listed=_UNLISTED)
     about = _("recalls shown; usually 20")
     recalls.add_argument("-n", "--limit", metavar="N", help=about, dest="n", type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))

@@ -15,7 +15,6 @@ from memory_server.cli.inspection import each, not_copied, whereabouts
 from memory_server.cli.terminal import console, escape, hint
 from memory_server.conversations.contents import Contents, contents_of
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.model import DEFAULT_CONVERSATION
 from memory_server.interchange import folder_forms, own
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import OF_CONVERSATIONS
@@ -80,9 +79,5 @@ async def write_memories(
         many = counted(len(entries), "entry")
         not_here = _("Not in it: {entries} of other families; the form native holds them.", many)
         out.print(_("With {entries} of other families.", many) if form == "native" else not_here)
-    owners = [one.conversation_id for one in held if one.long_term and one.conversation_id != DEFAULT_CONVERSATION]
-    if form == "pack" and owners:
-        names = ", ".join(owners)
-        out.print(_("A pack names no conversation of its triggers ({names}); `import -c ID` puts them in one.", names))
     if left:
         out.print(_("Not in it: {memories}; a pack holds only long-term memories.", counted(left, "short-term memory")))

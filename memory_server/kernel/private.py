@@ -60,11 +60,8 @@ def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(kept)
 
 
-_FORGET = re.compile(r"(?:.*[^a-zA-Z])?forget")
-
-
 def calls_forget(message: Any) -> bool:
-    """Whether a message of a client, in the form of Anthropic or OpenAI, calls our tool `forget`, which clients give a
+    """Whether a message of a client, in the form of Anthropic or OpenAI, calls a tool `forget`, which clients give a
     prefix. Nothing of such a turn is stored."""
     if not isinstance(message, Mapping):
         return False
@@ -72,7 +69,8 @@ def calls_forget(message: Any) -> bool:
     parts = [message.get("function_call"), *(content if isinstance(content, list) else ())]
     parts += [each.get("function") for each in calls if isinstance(each, Mapping)] if isinstance(calls, list) else []
     names = (part.get("name") for part in parts if isinstance(part, Mapping))
-    return any(isinstance(name, str) and _FORGET.fullmatch(name) for name in names)
+    called = (name.removesuffix("forget") for name in names if isinstance(name, str) and name.endswith("forget"))
+    return any(not before[-1:].isalpha() for before in called)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from memory_server.kernel.recalls import RecallLog
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")
-_ID = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9a-z_-]{4,}", re.IGNORECASE)
-"""An id that is no word and no number, either of which people look for."""
 _LOOKED_BACK = 10_000
 """Changes of each place that are looked at for the parts of one."""
 
@@ -28,6 +26,11 @@ _LOOKED_BACK = 10_000
 def is_together(change: str) -> bool:
     """Whether it has the form of a change that several places may have a part of."""
     return _TOGETHER.fullmatch(change) is not None
+
+
+def _is_id(given: str) -> bool:
+    """Whether it looks like an id, and not like a word or a number, either of which people look for."""
+    return given.isascii() and not given.isalpha() and not given.isdecimal() and len(given.split()) == 1
 
 
 async def find(engines: Engines, given: Sequence[str], where: Sought) -> tuple[list[Item], tuple[str, ...]]:
@@ -41,7 +44,7 @@ async def find(engines: Engines, given: Sequence[str], where: Sought) -> tuple[l
         return sorted([item for one in engines for item in await one.find(sought)], key=lambda item: -item.at_ms)
 
     named = [await found(replace(where, ids=(each,))) for each in given]
-    if given and all(named) and all(map(_ID.fullmatch, given)):
+    if given and all(named) and all(map(_is_id, given)):
         return list({item.key: item for items in named for item in items}.values()), ()
     if those := await found(replace(where, words=words)):
         return those, words

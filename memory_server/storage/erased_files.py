@@ -17,7 +17,7 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.lifecycle import Item
 from memory_server.storage.json_store import codec
 
-_LEFT = re.compile(r"\.(.*\.)?[0-9a-f]{16}\.next(-journal)?|\..+\.body", re.DOTALL)
+_LEFT = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)
 """Files that a killed process left beside those that it was writing."""
 
 

@@ -32,7 +32,7 @@ def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> tup
 def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
     code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", "--protocol-era", era)
     assert code == 0, complaints
-    assert len(result["tools"]) == 5
+    assert len(result["tools"]) == 6
 
 
 def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_session_of_the_typescript_client(tmp_path: Path, era: str) -> None:
     done = run_script(SESSION, era, *server, home=tmp_path)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
-    assert len(seen["tools"]) == 5
+    assert len(seen["tools"]) == 6
     assert "remember_turn" in seen["instructions"]
     assert seen["added"]["totalMemories"] == 1
     assert seen["found"]["heldBack"]["tooRecent"] == 1

@@ -204,7 +204,7 @@ def test_windows_share_a_process_and_see_only_their_own(tmp_path: Path, shared: 
             {each["name"] for each in client.ask(1, "tools/list")["result"]["tools"]} for client in (first, second)
         ]
         assert len(names[0]) > 20
-        assert len(names[1]) == 5
+        assert len(names[1]) == 6
         reader.send(tool(2, "remember_turn", messages=PIZZA))
         assert "There is no tool" in json.dumps(reader.read())
         shown = subprocess.run([*command(data), "daemon", "status"], check=True, capture_output=True, text=True).stdout
@@ -404,7 +404,8 @@ def test_a_hook_that_gets_no_answer_recalls_itself(tmp_path: Path, name: str) ->
     data, told = tmp_path / "data", str(tmp_path / "told")
     stored = [*command(data), "remember", "--session", "1", "我喜欢吃披萨"]
     subprocess.run(stored, check=True, capture_output=True, timeout=60)
-    given = json.dumps(event(name, prompt="晚上吃披萨吗？", prompt_id="p", source="startup")).encode()
+    here = event(name, prompt="晚上吃披萨吗？", prompt_id="p", source="startup", cwd=str(Path.cwd()))
+    given = json.dumps(here).encode()
     with odd_process(data, SLOW_HOOK.format(60, told, told)):
         asked = [*command(data), "hook", "--seconds", "30"]
         done = subprocess.run(asked, input=given, capture_output=True, timeout=60)

@@ -268,7 +268,7 @@ def test_the_header_names_the_conversation_in_both_eras_and_rest(asker: Asker) -
 
 def test_the_log_has_one_line_for_a_request_and_nothing_of_its_contents(asker: Asker, server: Server) -> None:
     asker.http.post("/v1/get_memory_stats?q=secret-query", json={}, headers={"x-memory-conversation": "secret-name"})
-    assert '"POST /v1 200' in server.said()
+    assert '"POST /v1/get_memory_stats 200' in server.said()
     assert "secret" not in server.said()
     assert TOKEN not in server.said()
 

@@ -371,7 +371,8 @@ async def test_the_log_says_what_happened(tmp_path: Path, caplog: pytest.LogCapt
     path.write_bytes(path.read_bytes().replace(b'"id":"b"', b'"id":b'))
     caplog.set_level(logging.WARNING)
     await commit(store, Added(memory("e")))
-    [said] = [record.getMessage() for record in caplog.records]
+    [found, said] = [record.getMessage() for record in caplog.records]
+    assert "is damaged" in found
     assert "2 of its memories could be read" in said
     assert "broken/" in said
 

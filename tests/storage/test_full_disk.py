@@ -38,6 +38,7 @@ WRITING: dict[str, dict[str, Any]] = {
     "unpin_memory": {"id": "b"},
     "restore_memories_from_archive": {"ids": ["gone"]},
     "undo_change": {"changeId": CHANGE},
+    "forget": {"words": "披萨", "confirm": True},
     "backup_memories": {"name": "two"},
     "restore_memories": {"name": "one", "mode": "overwrite"},
     "remember_turn": {"messages": [*HELLO, {"role": "assistant", "content": "好的，记住了"}]},
