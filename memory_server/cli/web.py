@@ -1,0 +1,115 @@
+"""`web` serves the page to this user of this machine; `view --html` writes two of its pages into one file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import webbrowser
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from memory_server.app import App
+from memory_server.cli.process_limits import use_more_files
+from memory_server.cli.terminal import complain, console
+from memory_server.config import Settings
+from memory_server.kernel.errors import InvalidInput
+from memory_server.memories.memories import Call
+from memory_server.serving.http.http_server import listening, run_app
+from memory_server.web.access import LOOPBACK, OneTimeLink
+from memory_server.web.app import page_app
+from memory_server.web.details import examined
+from memory_server.web.view import Site, viewed
+from memory_server.web.whole import whole
+from sandbox.locale import _, spoken
+
+PORT = 8771
+_TRIES = 20
+"""Ports that are tried, from the usual one on."""
+
+
+def site_of(app: App) -> Site:
+    """The page of an open app."""
+
+    @asynccontextmanager
+    async def call(_scope: Scope) -> AsyncIterator[Call]:
+        yield app.call
+
+    writable = not app.settings.read_only
+    return Site(
+        call,
+        app.settings.storage.keep_ms,
+        writable,
+        app.sandbox,
+        app.home.pause if writable else None,
+        str(Path.home()),
+    )
+
+
+async def web(settings: Settings, flags: Namespace) -> None:
+    """Serve until a signal asks for the end. Raises InvalidInput: the port is in use."""
+    app = App(settings)
+    listener = _listener(flags.port)
+    port = listener.getsockname()[1]
+    gate, stop = OneTimeLink(), asyncio.Event()
+    link = f"http://127.0.0.1:{port}/enter?key={gate.key}"
+    async with app:
+        site = site_of(app)
+        background = asyncio.create_task(_prepare(app, site))
+        console().print(_("The page is open; this link works once, within ten minutes:"))
+        console().print(link, soft_wrap=True, markup=False, highlight=False)
+        console().print(_("Ctrl-C closes it."))
+        if not flags.no_open:
+            await asyncio.to_thread(webbrowser.open, link)
+        try:
+            await run_app(page_app(site, gate, LOOPBACK), listener, stop, use_more_files())
+        finally:
+            background.cancel()
+            await asyncio.gather(background, return_exceptions=True)
+            listener.close()
+
+
+def _listener(given: int | None) -> object:
+    tried = [given] if given is not None else range(PORT, PORT + _TRIES)
+    for port in tried:
+        try:
+            return listening("127.0.0.1", port)
+        except InvalidInput:
+            if port == tried[-1]:
+                raise
+    raise AssertionError
+
+
+async def _prepare(app: App, site: Site) -> None:
+    """What the first pages would wait for."""
+    await app.warm()
+    with contextlib.suppress(Exception):
+        async with viewed(site, _request()) as view:
+            await examined(view)
+
+
+def _request(language: str = "") -> Request:
+    query = f"lang={language}".encode() if language else b""
+    return Request({"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []})
+
+
+async def view(app: App, flags: Namespace) -> None:
+    """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
+    written."""
+    target = Path(flags.html).expanduser()
+    site = site_of(app)
+    request = _request(spoken())
+    async with viewed(site, request) as seen:
+        text = await whole(seen)
+    try:
+        with target.open("x" if not flags.force else "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InvalidInput("{target} is there already; give another name, or --force.", target) from error
+    except OSError as error:
+        raise InvalidInput("{target} cannot be written ({reason}); give another place.", target, error) from error
+    complain(_("wrote {target}; open it in a browser", target))

@@ -1,0 +1,217 @@
+"""A line of the record of recalls, and a search of now, as a receipt that a person reads. The points, words and rules
+are those of the record or of the search; here they only become sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.kernel.recalls import Line
+from memory_server.kernel.times import milliseconds
+from memory_server.web.charts import Piece, underlined
+from memory_server.web.speech import Speech
+from sandbox.locale import _, joined, n_
+
+MOST_CHARS = 2_000
+"""Characters of a text on a page; behind it is a link to all of it."""
+_SMALL = 0.2
+_RULES = {
+    "too_recent": lambda count: n_(
+        "{count} is from the last 20 minutes, so the chat still has it.",
+        "{count} are from the last 20 minutes, so the chat still has them.",
+        count,
+    ),
+    "in_context": lambda count: n_(
+        "{count} is still in the context of the session.", "{count} are still in the context of the session.", count
+    ),
+    "same_moment": lambda count: n_(
+        "{count} was said at the same moment as one that came.",
+        "{count} were said at the same moment as one that came.",
+        count,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of a memory: who (empty: you), and its pieces."""
+
+    who: str
+    yours: bool
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A memory that came: what is known of it now (None: it is gone), why it came, and its meter. `place`: the
+    conversation that keeps it. `share` and `enough`: of 100, on the scale of the receipt."""
+
+    id: str
+    place: str
+    memory: ShortTermMemory | None
+    said: Sequence[Said]
+    why: str
+    points: float | None
+    share: float
+    enough: float
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A memory that nearly came, and what it lacked."""
+
+    id: str
+    place: str
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spoke:
+    """What else came: a trigger or a note with its text."""
+
+    kind: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger."""
+
+    asked: Sequence[Piece]
+    came: Sequence[Came]
+    near: Sequence[Near]
+    spoke: Sequence[Spoke]
+    held: Sequence[str]
+    needed: float
+    word: str
+
+
+def at_ms(line: Line) -> int:
+    return milliseconds(datetime.fromisoformat(line["at"]))
+
+
+def messages_of(memory: ShortTermMemory, words: Mapping[str, float], heaviest: float) -> list[Said]:
+    """What was said, with the shared words underlined."""
+    said, room = list[Said](), MOST_CHARS
+    for message in memory.messages:
+        if room > 0 and message.content.strip():
+            yours = message.role == "user"
+            who = message.name or ("" if yours else message.role)
+            said.append(Said(who, yours, underlined(message.content[:room], words, heaviest)))
+            room -= len(message.content)
+    return said or [Said("", True, underlined(memory.text[:room], words, heaviest))]
+
+
+def receipt(
+    line: Line,
+    known: Mapping[str, ShortTermMemory],
+    triggers: Mapping[str, LongTermMemory],
+    speech: Speech,
+) -> Receipt:
+    """`known`: the memories by id, as they are now; `triggers`: the long-term ones by name."""
+    came, near = line.get("came", ()), line.get("near", ())
+    items = [item for item in came if "relevance" in item or item.get("tier") in ("answer", "pinned", "last")]
+    greatest: dict[str, float] = {}
+    for item in items:
+        for word, points in item.get("words", {}).items():
+            greatest[word] = max(points, greatest.get(word, 0.0))
+    heaviest, needed = max(greatest.values(), default=1.0), float(line.get("needed", 0.0))
+    scale = max([needed * 1.2, *(item.get("relevance", 0.0) for item in items)]) * 1.08 or 1.0
+    used, home = line.get("used"), line["conversation"]
+    rows = list[Came]()
+    for number, item in enumerate(items):
+        memory, words = known.get(item["id"]), item.get("words", {})
+        points = item.get("relevance") if item.get("tier") not in ("answer", "flashback") else None
+        rows.append(
+            Came(
+                item["id"],
+                item.get("kept_in", home),
+                memory,
+                [] if memory is None else messages_of(memory, words, heaviest),
+                speech.say(_why(item, heaviest, used, first=number == 0, speech=speech)),
+                points,
+                round(100 * max(0.0, points or 0.0) / scale, 1),
+                round(100 * needed / scale, 1),
+            )
+        )
+    nearly = [
+        Near(item["id"], item.get("kept_in", home), known[item["id"]].text, speech.say(_lacked(item, speech)))
+        for item in near
+        if item["id"] in known
+    ]
+    spoke = [
+        Spoke(item["tier"], item["id"], triggers[item["id"]].prompt if item["id"] in triggers else "")
+        for item in came
+        if item.get("tier") in ("trigger", "note")
+    ]
+    held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
+    word = max(greatest, key=lambda word: (len(word) > 1, greatest[word]), default="")
+    return Receipt(underlined(line.get("said", ""), greatest, heaviest), rows, nearly, spoke, held, needed, word)
+
+
+def heavy(words: Mapping[str, float], heaviest: float) -> list[str]:
+    """The words that count most, at most three, joined where one holds another."""
+    chosen = list[str]()
+    for word, points in sorted(words.items(), key=lambda item: -item[1]):
+        if points < _SMALL * heaviest or len(chosen) == 3:
+            break
+        overlapping = next((one for one in chosen if one[1:] == word[:-1] or one[:-1] == word[1:]), None)
+        if overlapping is not None and len(word) > 1 and not word.isascii():
+            run = overlapping + word[-1] if overlapping[1:] == word[:-1] else word[0] + overlapping
+            chosen[chosen.index(overlapping)] = run
+        elif not any(word in one for one in chosen):
+            chosen.append(word)
+    return chosen
+
+
+def _why(item: Line, heaviest: float, used: Sequence[str] | None, *, first: bool, speech: Speech) -> str:
+    words, tier = item.get("words", {}), item.get("tier")
+    total, around = sum(words.values()), float(item.get("around", 0.0))
+    quoted = speech.words(heavy(words, heaviest) or list(words)[:2])
+    if tier == "flashback":
+        return _("It came by chance, as memories do.")
+    if tier == "answer":
+        return _("It was said right after the one above, as an answer.")
+    if tier == "pinned":
+        return _("It is pinned, so a new session gets it.")
+    if tier == "last":
+        return _("It is where you left off, so a new session gets it.")
+    if not words:
+        reason = _("It came for its time or its meaning; no word is the same.")
+    elif around > total:
+        reason = _("Mostly because it was said around one that came; {words} is in both.", quoted)
+    elif around > 0.4 * total:
+        reason = _("Partly for {words}, partly because of what was said around it.", quoted)
+    elif len(words) == 1:
+        reason = _("Only because {words} is in both.", quoted)
+    elif total >= 0.8 * heaviest * 2 and first:
+        reason = _("{words} are rare in your memories, and this one has them.", quoted)
+    else:
+        reason = _("{words} is in both.", quoted) if quoted.count("“") == 1 else _("{words} are in both.", quoted)
+    if used is None:
+        return reason
+    after = _("The answer used it.") if item["id"] in used else _("The answer did not use it.")
+    return joined("" if speech.zh else " ", (reason, after))
+
+
+def _lacked(item: Line, speech: Speech) -> str:
+    words = speech.words(list(item.get("words", {}))[:3])
+    match item.get("lacked"):
+        case "place":
+            return _("enough, but others had more")
+        case "same_moment":
+            return _("said at the same moment as one that came, so not given again")
+        case "words":
+            return _("only {words} is the same, which says little", words) if words else _("shares too little")
+        case _:
+            points = f"{item.get('points', 0.0):.1f}"
+            if words:
+                return _("only {words} is in both: {points} points too few", words, points)
+            return _("{points} points too few", points)
+
+
+__all__ = ["MOST_CHARS", "Came", "Receipt", "at_ms", "messages_of", "receipt"]
