@@ -130,16 +130,19 @@ def _look(add: Add) -> None:
     _argument(recalls, "-n", "N", _("recalls shown; usually 20"), type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))
     _switch(recalls, "--json", _("JSON, one line each"))
-    about, both = _("Open the page: what it remembers, and why."), _("Open the page; write it to a file.")
-    web = add("web", "web.web", about, "web", opens=False, about_c=_USUAL, listed=("web, view", both))
+    about, both = (
+        _("Open the page: what it remembers, and why."),
+        ("web, view", _("Open the page; write it to a file.")),
+    )
+    web = add("web", "web.web", about, "web", opens=False, about_c=_USUAL, listed=both)
     _argument(web, "--port", "N", _("by default 8771, or the next free one"), type=int)
     _switch(web, "--no-open", _("only print the link"))
     about = _("Write the first two pages to a file that needs no server.")
     view = add("view", "web.view", about, "view --html memories.html", about_c=_USUAL, listed=_UNLISTED)
     view.add_argument("--html", metavar="FILE", required=True, help=_("the file to write"))
     _switch(view, "--force", _("replace a file that exists"))
-    about = _("Show who changed what and when, newest first.")
-    history = add("history", "inspection.history", about, "history --limit 5", about_c=_ALL)
+    about, example = _("Show who changed what and when, newest first."), "history --limit 5"
+    history = add("history", "inspection.history", about, example, about_c=_ALL)
     _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int, default=20)
     _argument(history, "--before", "CHANGE", _("only changes before this one"))
     about, both = _("Show which folder holds what."), ("where, daemon", _("Show which folder and process does what."))

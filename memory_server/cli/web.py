@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import socket
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -23,6 +24,7 @@ from memory_server.serving.http.http_server import listening, run_app
 from memory_server.web.access import LOOPBACK, OneTimeLink
 from memory_server.web.app import page_app
 from memory_server.web.details import examined
+from memory_server.web.pages import home
 from memory_server.web.view import Site, viewed
 from memory_server.web.whole import whole
 from sandbox.locale import _, spoken
@@ -73,7 +75,7 @@ async def web(settings: Settings, flags: Namespace) -> None:
             listener.close()
 
 
-def _listener(given: int | None) -> object:
+def _listener(given: int | None) -> socket:
     tried = [given] if given is not None else range(PORT, PORT + _TRIES)
     for port in tried:
         try:
@@ -89,6 +91,7 @@ async def _prepare(app: App, site: Site) -> None:
     await app.warm()
     with contextlib.suppress(Exception):
         async with viewed(site, _request()) as view:
+            await home(view)
             await examined(view)
 
 
@@ -97,17 +100,21 @@ def _request(language: str = "") -> Request:
     return Request({"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []})
 
 
+def _write(target: Path, text: str, *, replacing: bool) -> None:
+    with target.open("w" if replacing else "x", encoding="utf-8") as file:
+        file.write(text)
+
+
 async def view(app: App, flags: Namespace) -> None:
     """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
     written."""
-    target = Path(flags.html).expanduser()
     site = site_of(app)
     request = _request(spoken())
     async with viewed(site, request) as seen:
         text = await whole(seen)
+    target = flags.html
     try:
-        with target.open("x" if not flags.force else "w", encoding="utf-8") as file:
-            file.write(text)
+        await asyncio.to_thread(_write, Path(target).expanduser(), text, replacing=flags.force)
     except FileExistsError as error:
         raise InvalidInput("{target} is there already; give another name, or --force.", target) from error
     except OSError as error:

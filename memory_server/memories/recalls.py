@@ -95,7 +95,7 @@ class Recalls:
             return Finding("warning", "recalls", str(error))
         share = sum("came" not in line for line in found) / max(1, len(found))
         what = _("{recalls} in {days:g} days, {share:.0%} empty", counted(len(found), "recall"), self._days, share)
-        return Finding("ok", "recalls", what)
+        return Finding("ok", _("recalls"), what)
 
     def _lasts(self, line: Line) -> bool:
         return bool(self._days) and line["at"] >= iso(round(self._clock() - self._days * DAY_MS))

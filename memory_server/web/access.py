@@ -88,7 +88,7 @@ class Guard:
         answer: ASGIApp
         if self._hosts is not None and host not in self._hosts:
             answer = await self._refuse(request, 421, "host")
-        elif scope["method"] not in ("GET", "HEAD") and not _same_origin(request.headers, scope["scheme"]):
+        elif scope["method"] not in ("GET", "HEAD") and not _same_origin(request.headers):
             answer = await self._refuse(request, 403, "origin")
         elif int(request.headers.get("content-length", "0") or 0) > MOST_BYTES:
             answer = await self._refuse(request, 413, "size")
@@ -113,7 +113,7 @@ def _split(host: str) -> tuple[str, str]:
     return (name, port) if colon and port.isdecimal() else (host.lower(), "80")
 
 
-def _same_origin(headers: Headers, scheme: str) -> bool:
+def _same_origin(headers: Headers) -> bool:
     """Whether a form of this very page asks: the browser says so, or its origin is ours."""
     site = headers.get("sec-fetch-site")
     if site is not None:

@@ -67,7 +67,9 @@ async def _edit(view: View, form: Form) -> Flash:
     done = await view.conversation.short_term.edit(
         memory_id, texts, before=kept.get(memory_id) if same else before, by=BY
     )
-    return Flash(_("Changed. The words as they were are in the history."), done.change_id or "", view.conversation.id, memory_id)
+    return Flash(
+        _("Changed. The words as they were are in the history."), done.change_id or "", view.conversation.id, memory_id
+    )
 
 
 async def _forget(view: View, form: Form) -> Flash:

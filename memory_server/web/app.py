@@ -101,4 +101,3 @@ def page_app(site: Site, gate: Gate, hosts: Collection[str] | None, *more: Route
 def _refusal(request: Request, status: int, said: str) -> HTMLResponse:
     language = language_of(request.headers.get("accept-language", ""), request.query_params.get("lang"))
     return HTMLResponse(render(language, "stranger.html", {"said": said, "status": status}), status)
-

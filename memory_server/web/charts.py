@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,38 +23,45 @@ def level(points: float, heaviest: float) -> int:
     return 1 + sum(points >= share * heaviest for share in _SHARES)
 
 
-def underlined(text: str, words: Mapping[str, float], heaviest: float) -> list[Piece]:
-    """`text` in its parts. Words that overlap are one run, as thick as its thickest; a Latin word is found at the
+class Run(NamedTuple):
+    """Where words of a text overlap: from `start` to `end`, and the points of all of them."""
+
+    start: int
+    end: int
+    points: float
+
+
+def runs(text: str, words: Mapping[str, float]) -> list[Run]:
+    """The words in a text; those that overlap are one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
     beginning of words, because words are kept by their stems."""
-    folded = text.casefold()
-    if len(folded) != len(text):  # a letter such as ß became two
-        folded = "".join(char.casefold() if len(char.casefold()) == 1 else char for char in text)
-    levels = [0] * len(text)
-    starts = [False] * len(text)
-    for word, points in words.items():
-        sought, found = word.casefold(), level(points, heaviest)
-        place = folded.find(sought) if sought else -1
-        while place >= 0:
-            end = place + len(sought)
-            latin = bool(_LATIN.match(sought))
-            if not (latin and place and _LATIN.match(folded[place - 1])):
-                while latin and len(sought) > 2 and end < len(text) and _LATIN.match(folded[end]):
-                    end += 1
-                if not latin or end - place <= len(sought) + 4:
-                    joins = any(levels[place:end])
-                    starts[place] = starts[place] or not joins
-                    for at in range(place, end):
-                        levels[at] = max(levels[at], found)
-            place = folded.find(sought, place + 1)
-    pieces: list[Piece] = []
-    at = 0
-    while at < len(text):
-        end = at + 1
-        while end < len(text) and (levels[end] > 0) == (levels[at] > 0) and not (levels[end] and starts[end]):
-            end += 1
-        pieces.append(Piece(max(levels[at:end]), text[at:end]))
-        at = end
-    return pieces
+    folded = "".join(low if len(low := char.casefold()) == 1 else char for char in text)
+    places = sorted((*place, word) for word in words for place in _places(folded, word.casefold()))
+    found, held = list[Run](), set[str]()
+    for start, end, word in places:
+        if found and start < found[-1].end:
+            last = found.pop()
+            points = last.points + (0.0 if word in held else words[word])
+            found.append(Run(last.start, max(last.end, end), points))
+        else:
+            held.clear()
+            found.append(Run(start, end, words[word]))
+        held.add(word)
+    return found
+
+
+def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
+    latin = bool(_LATIN.match(word))
+    pattern = rf"(?<!\w){re.escape(word)}\w{{0,4}}(?!\w)" if latin else re.escape(word)
+    return ((at.start(), at.end()) for at in re.finditer(pattern, text)) if word else iter(())
+
+
+def underlined(text: str, words: Mapping[str, float], heaviest: float) -> list[Piece]:
+    """`text` in its parts; `heaviest`: the points of the heaviest run of the receipt."""
+    pieces, at = list[Piece](), 0
+    for run in runs(text, words):
+        pieces += [Piece(0, text[at : run.start]), Piece(level(run.points, heaviest), text[run.start : run.end])]
+        at = run.end
+    return [piece for piece in (*pieces, Piece(0, text[at:])) if piece.text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class Curve:
     """How clear a memory was over time. `past` and `area` are paths; `fading`: the height of the line below which it
-    counts as faded. `events`: when it was said and used; `now`: today; `end_words` what is said of the time to come."""
+    counts as faded, and `words_x` where its words stand. `events`: when it was said and used; `now`: today; `end_words` what is said of the time to come."""
 
     width: int
     height: int
@@ -128,6 +135,7 @@ class Curve:
     area: str
     to_come: str
     fading: float
+    words_x: float
     events: Sequence[Event]
     now: Point
 
@@ -152,6 +160,7 @@ def curve(
         x = left + (right - left) * (at_ms - made_ms) / span
         return Point(round(x, 1), round(top + (floor - top) * (high - value) / room, 1))
 
+    line_y = place(made_ms, fading).y
     past = [place(*each) for each in worth if each[0] <= now_ms]
     later = [past[-1], *(place(*each) for each in worth if each[0] > now_ms)]
     line = "M" + "L".join(f"{x} {y}" for x, y in past)
@@ -170,7 +179,8 @@ def curve(
         line,
         f"{line}L{past[-1].x} {floor}L{left} {floor}Z",
         "M" + "L".join(f"{x} {y}" for x, y in later),
-        place(made_ms, fading).y,
+        line_y,
+        next((at.x + 12 for at in past if at.y > line_y), width),
         events,
         past[-1],
     )

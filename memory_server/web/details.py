@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import methodcaller
 
 from starlette.responses import Response
 
@@ -12,19 +13,19 @@ from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.insight import ExplainedMemory
-from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import PastChange
 from memory_server.kernel.messages import Message
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS, milliseconds
-from memory_server.knowledge.entry import Entry, Filter
+from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.lifecycle import place_of
 from memory_server.memories.recalls import Given, recall_line
 from memory_server.web.charts import Curve, curve
-from memory_server.web.pages import PAGE, asked_of, number, recorded
-from memory_server.web.receipts import Receipt, messages_of, receipt
+from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
+from memory_server.web.receipts import Receipt, messages_of, spoken
 from memory_server.web.taking_back import places_of
 from memory_server.web.view import View
 from sandbox.locale import _
@@ -47,8 +48,10 @@ async def memory(view: View) -> Response:
         again = await view.conversation.insight.explain([Message("user", lines[0]["said"])], memory_id=found.id)
     year = found.time_ms + parameters.retention.max_age_ms
     limit = parameters.retention.min_relevance
-    fades_ms = next((at for at in _ahead(view.speech.now_ms, year) if worth(found, at, parameters.recall) < limit), year)
-    curves = [] if gone is not None else [_curve(view, found, uses, fades_ms, width) for width in (620, 350)]
+    fades_ms = next(
+        (at for at in _ahead(view.speech.now_ms, year) if worth(found, at, parameters.recall) < limit), year
+    )
+    curves = [] if gone is not None else [_curve(view, found, uses, width) for width in (620, 350)]
     return await view.page(
         "memory.html",
         memory=found,
@@ -109,9 +112,7 @@ def _ahead(now_ms: int, until_ms: int) -> range:
     return range(now_ms, max(now_ms + 1, until_ms), DAY_MS)
 
 
-def _curve(
-    view: View, found: ShortTermMemory, uses: Sequence[tuple[int, float, float]], fades_ms: int, width: int
-) -> Curve:
+def _curve(view: View, found: ShortTermMemory, uses: Sequence[tuple[int, float, float]], width: int) -> Curve:
     speech, parameters = view.speech, view.call.memories.services.parameters
     start = min(found.time_ms, speech.now_ms)
     span = max(speech.now_ms - start, 3 * DAY_MS)
@@ -123,7 +124,9 @@ def _curve(
         while at < len(uses) and uses[at][0] <= moment:
             used_ms, before, after = uses[at]
             used_ms = max(start, used_ms)
-            points += [(used_ms, worth(replace(found, score=one), used_ms, parameters.recall)) for one in (before, after)]
+            points += [
+                (used_ms, worth(replace(found, score=one), used_ms, parameters.recall)) for one in (before, after)
+            ]
             score, at = after, at + 1
         points.append((moment, worth(replace(found, score=score), moment, parameters.recall)))
     said = [(view.say(_("just said, clearest")), speech.date(start))]
@@ -131,7 +134,9 @@ def _curve(
         (view.say(_("used, brighter") if number == 0 else _("used again")), speech.date(used_ms))
         for number, (used_ms, _before, _after) in enumerate(uses)
     ]
-    turns = [(max(start, at_ms), worth(replace(found, score=after), at_ms, parameters.recall)) for at_ms, _b, after in uses]
+    turns = [
+        (max(start, at_ms), worth(replace(found, score=after), at_ms, parameters.recall)) for at_ms, _b, after in uses
+    ]
     return curve(start, turns, speech.now_ms, points, parameters.retention.min_relevance, width, said)
 
 
@@ -146,16 +151,32 @@ class Shelf:
     until_ms: int
 
 
+def said_by(memory: Memory) -> str:
+    """What stands for a memory in a list."""
+    return spoken(memory) if isinstance(memory, ShortTermMemory) else memory.prompt
+
+
+async def _texts(view: View) -> dict[str, str]:
+    """What the ids of changes stand for."""
+    texts = {entry.memory.key: said_by(entry.memory) for entry in await view.conversation.archive.entries()}
+    texts |= {one.id: spoken(one) for one in await view.conversation.short_term.memories()}
+    for scope, store in await view.call.memories.knowledge.places():
+        entries: list[Entry] = await store.read(scope, lambda held: held.entries(EVERYTHING, limit=500))
+        texts |= {str(each.id): each.title or each.body for each in entries}
+    return texts
+
+
 async def shelf(view: View) -> list[Shelf]:
     """What can come back, of this conversation and of knowledge, newest first."""
     keep = view.site.keep_ms
     found = [
-        Shelf("", entry.memory.key, entry.memory.text, entry.at_ms, entry.at_ms + keep)
+        Shelf("", entry.memory.key, said_by(entry.memory), entry.at_ms, entry.at_ms + keep)
         for entry in await view.conversation.archive.entries()
     ]
     for scope, store in await view.call.memories.knowledge.places():
         where = Filter(archived=True)
-        entries: list[Entry] = await store.read(scope, lambda held, where=where: held.entries(where, order="removed", limit=PAGE))
+        read = methodcaller("entries", where, order="removed", limit=PAGE)
+        entries: list[Entry] = await store.read(scope, read)
         found += [
             Shelf(place_of(scope), each.key or str(each.id), each.title or each.body, gone, gone + keep)
             for each in entries
@@ -177,6 +198,7 @@ async def history(view: View) -> Response:
         "history.html",
         shelf=kept if view["shelf"] else kept[:4],
         on_shelf=len(kept),
+        texts=await _texts(view),
         changes=changes[page * PAGE : (page + 1) * PAGE],
         more=view.link("history", page=page + 1, all=view["all"]) if len(changes) > (page + 1) * PAGE else "",
         everything=everything,
@@ -211,21 +233,12 @@ async def ask(view: View) -> Response:
         line = recall_line(given, {}, now.isoformat())
         if line is not None:
             line["came"] = [item for item in line.get("came", ()) if item.get("tier") != "flashback"]
-            shown = await _shown(view, line)
+            shown = await opened_receipt(view, line)
         if sought:
-            why = await conversation.insight.explain(messages, **_named(sought))
+            is_id = len(sought) == 16 and all(char in "0123456789abcdef" for char in sought)
+            named = {"memory_id" if is_id else "text": sought}
+            why = await conversation.insight.explain(messages, memory_id=named.get("memory_id"), text=named.get("text"))
     return await view.page("ask.html", said=said, at=at, receipt=shown, why=why, sought=sought)
-
-
-async def _shown(view: View, line: dict[str, object]) -> Receipt:
-    from memory_server.web.pages import opened_receipt
-
-    return await opened_receipt(view, line)
-
-
-def _named(sought: str) -> dict[str, str]:
-    is_id = len(sought) == 16 and all(char in "0123456789abcdef" for char in sought)
-    return {"memory_id": sought} if is_id else {"text": sought}
 
 
 async def health(view: View) -> Response:
@@ -266,6 +279,3 @@ async def examined(view: View, *, again: bool = False) -> tuple[Sequence[Finding
             found += await look()
         known["findings"], known["examined"] = tuple(found), now_ms
     return known["findings"], known["examined"]
-
-
-__all__ = ["ask", "examined", "health", "history", "memory", "shelf"]

@@ -44,7 +44,9 @@ async def listed(view: View) -> Response:
         total += count
     rows.sort(key=lambda row: -row[1].updated_ms)
     more = view.link(page, page=number(view["page"]) + 1, owner=owner) if len(rows) > offset + PAGE else ""
-    return await view.page("entries.html", kind=page, rows=rows[offset : offset + PAGE], total=total, more=more, titles=TITLES)
+    return await view.page(
+        "entries.html", kind=page, rows=rows[offset : offset + PAGE], total=total, more=more, titles=TITLES
+    )
 
 
 async def entry(view: View) -> Response:
@@ -109,6 +111,8 @@ def _grow(open_: list[dict[str, Any]], tokens: list[Token]) -> None:
             if len(open_) > depth:
                 open_.pop()
         else:
-            tag = {"code_inline": "code", "fence": "pre", "code_block": "pre", "hr": "hr", "hardbreak": "br"}.get(name, "")
+            tag = {"code_inline": "code", "fence": "pre", "code_block": "pre", "hr": "hr", "hardbreak": "br"}.get(
+                name, ""
+            )
             said = "\n" if name == "softbreak" else token.content
             open_[-1]["children"].append({"tag": tag, "text": said, "children": [], "href": ""})

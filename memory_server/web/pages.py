@@ -19,7 +19,7 @@ from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Hits, Query
 from memory_server.knowledge.lifecycle import place_of
 from memory_server.web.charts import Strip, strip
-from memory_server.web.receipts import at_ms, receipt
+from memory_server.web.receipts import Receipt, at_ms, receipt
 from memory_server.web.speech import days_between, whence
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
 from memory_server.web.triggers import Watching, watching
@@ -35,17 +35,22 @@ _MOST_DOTS = 120
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A row of the record: when, by whom, and what came."""
+    """A row of the record: when, by whom, how many memories came, and which triggers and notes."""
 
     line: Line
     at_ms: int
     who: str
     came: int
+    spoke: Sequence[str]
 
 
 def asked_of(view: View, lines: Sequence[Line]) -> list[Asked]:
-    home = view.site.user_home
-    return [Asked(line, at_ms(line), whence(line, home), len(line.get("came", ()))) for line in lines]
+    rows = list[Asked]()
+    for line in lines:
+        spoke = [item["id"] for item in line.get("came", ()) if item.get("tier") in ("trigger", "note")]
+        who = view.say(whence(line, view.site.user_home))
+        rows.append(Asked(line, at_ms(line), who, len(line.get("came", ())) - len(spoke), spoke))
+    return rows
 
 
 async def recorded(view: View, conversation_id: str | None = None) -> list[Line]:
@@ -68,12 +73,14 @@ async def home(view: View) -> Response:
 
     def cards() -> tuple[list[Subject], list[Subject]]:
         found = subjects(memories, short.words)
-        shown = (Subject(one.word, one.count, best_sentences(memories, one.word)) for one in found[:_CARDS])
+        shown = (Subject(one.word, one.shown, one.count, best_sentences(memories, one.word)) for one in found[:_CARDS])
         return found, list(shown)
 
     every, chosen = await asyncio.to_thread(cards)
     newest = memories[-1] if memories else None
-    said_in = next((line for line in lines if newest and newest.session and line.get("session") == newest.session), None)
+    said_in = next(
+        (line for line in lines if newest and newest.session and line.get("session") == newest.session), None
+    )
     triggers = await watching(view, [each.memory for each in shelved], lines)
     days = [speech.local(memory.time_ms) for memory in memories]
     strips = await asyncio.to_thread(_strips, view, days)
@@ -206,7 +213,7 @@ async def recalls(view: View) -> Response:
     )
 
 
-async def opened_receipt(view: View, line: Line) -> object:
+async def opened_receipt(view: View, line: Line) -> Receipt:
     """A line with the texts of its memories as they are now."""
     known: dict[str, ShortTermMemory] = {}
     triggers: dict[str, LongTermMemory] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -113,7 +113,9 @@ async def _try(view: View, given: Mapping[str, str]) -> Tried:
         now = datetime.fromisoformat(given["at"]).replace(tzinfo=zone)
         seed = int(given["seed"] or "1")
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidInput("The time, the zone or the seed cannot be read; write such as Asia/Shanghai and 1.") from error
+        raise InvalidInput(
+            "The time, the zone or the seed cannot be read; write such as Asia/Shanghai and 1."
+        ) from error
     text = given["chat"].strip()
     messages: list[dict[str, Any]] = []
     if text:
@@ -130,7 +132,10 @@ async def _try(view: View, given: Mapping[str, str]) -> Tried:
     found = _found(report)
     heard = [
         (
-            str(one.get("name") or {"user": view.say(_("you")), "assistant": view.say(_("the companion"))}.get(one["role"], one["role"])),
+            str(
+                one.get("name")
+                or {"user": view.say(_("you")), "assistant": view.say(_("the companion"))}.get(one["role"], one["role"])
+            ),
             underlined(one["content"], dict.fromkeys(found, 1.0), 1.0),
         )
         for one in messages
@@ -175,11 +180,19 @@ def _rows(code: str, report: RunReport) -> list[Row]:
     if "operands" not in end:
         return []
     values = {row[0]: row[1:] for row in end["operands"]}
+    found = sorted(operands(syntax.parse(code)), key=lambda operand: (operand.start, -operand.end))
     rows = list[Row]()
-    for one in sorted(operands(syntax.parse(code)), key=lambda operand: (operand.start, -operand.end))[:24]:
+    for number, one in enumerate(found):
         times, last, value = values.get(one.number, (0, 0, ""))
-        rows.append(Row(bool(last) if times else None, one.text[:60], min(one.depth, 3), str(value)[:40]))
-    return rows
+        parts = number + 1 < len(found) and found[number + 1].depth > one.depth
+        plain = value in ("", "true", "false")
+        if rows and not plain and rows[-1].depth == one.depth - 1 and one.text in rows[-1].text:
+            rows[-1] = replace(rows[-1], value=str(value)[:40])  # the side of a comparison says what that found
+        elif not (parts and plain and one.depth == 0 and not one.role and len(found) > 3):
+            rows.append(
+                Row(bool(last) if times else None, one.text[:60], min(one.depth, 3), "" if plain else str(value)[:40])
+            )
+    return rows[:24]
 
 
 async def _replayed(view: View, code: str, seed: int) -> tuple[list[tuple[int, str, str | None]], int]:

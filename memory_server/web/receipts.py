@@ -10,7 +10,7 @@ from datetime import datetime
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import milliseconds
-from memory_server.web.charts import Piece, underlined
+from memory_server.web.charts import Piece, runs, underlined
 from memory_server.web.speech import Speech
 from sandbox.locale import _, joined, n_
 
@@ -115,15 +115,16 @@ def receipt(
     """`known`: the memories by id, as they are now; `triggers`: the long-term ones by name."""
     came, near = line.get("came", ()), line.get("near", ())
     items = [item for item in came if "relevance" in item or item.get("tier") in ("answer", "pinned", "last")]
-    greatest: dict[str, float] = {}
+    said, greatest = line.get("said", ""), dict[str, float]()
     for item in items:
         for word, points in item.get("words", {}).items():
             greatest[word] = max(points, greatest.get(word, 0.0))
-    heaviest, needed = max(greatest.values(), default=1.0), float(line.get("needed", 0.0))
+    shared = joined_words(said, greatest)
+    heaviest, needed = max(shared.values(), default=1.0), float(line.get("needed", 0.0))
     scale = max([needed * 1.2, *(item.get("relevance", 0.0) for item in items)]) * 1.08 or 1.0
     used, home = line.get("used"), line["conversation"]
     rows = list[Came]()
-    for number, item in enumerate(items):
+    for item in items:
         memory, words = known.get(item["id"]), item.get("words", {})
         points = item.get("relevance") if item.get("tier") not in ("answer", "flashback") else None
         rows.append(
@@ -132,14 +133,14 @@ def receipt(
                 item.get("kept_in", home),
                 memory,
                 [] if memory is None else messages_of(memory, words, heaviest),
-                speech.say(_why(item, heaviest, used, first=number == 0, speech=speech)),
+                speech.say(_why(item, joined_words(said, item.get("words", {})), heaviest, used, speech)),
                 points,
                 round(100 * max(0.0, points or 0.0) / scale, 1),
                 round(100 * needed / scale, 1),
             )
         )
     nearly = [
-        Near(item["id"], item.get("kept_in", home), known[item["id"]].text, speech.say(_lacked(item, speech)))
+        Near(item["id"], item.get("kept_in", home), spoken(known[item["id"]]), speech.say(_lacked(item, speech)))
         for item in near
         if item["id"] in known
     ]
@@ -149,29 +150,28 @@ def receipt(
         if item.get("tier") in ("trigger", "note")
     ]
     held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
-    word = max(greatest, key=lambda word: (len(word) > 1, greatest[word]), default="")
-    return Receipt(underlined(line.get("said", ""), greatest, heaviest), rows, nearly, spoke, held, needed, word)
+    word = max(shared, key=lambda word: (len(word) > 1, shared[word]), default="")
+    return Receipt(underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word)
 
 
-def heavy(words: Mapping[str, float], heaviest: float) -> list[str]:
-    """The words that count most, at most three, joined where one holds another."""
-    chosen = list[str]()
-    for word, points in sorted(words.items(), key=lambda item: -item[1]):
-        if points < _SMALL * heaviest or len(chosen) == 3:
-            break
-        overlapping = next((one for one in chosen if one[1:] == word[:-1] or one[:-1] == word[1:]), None)
-        if overlapping is not None and len(word) > 1 and not word.isascii():
-            run = overlapping + word[-1] if overlapping[1:] == word[:-1] else word[0] + overlapping
-            chosen[chosen.index(overlapping)] = run
-        elif not any(word in one for one in chosen):
-            chosen.append(word)
-    return chosen
+def spoken(memory: ShortTermMemory) -> str:
+    """What was said, without the names of the speakers."""
+    return " ".join(message.content for message in memory.messages) or memory.text
 
 
-def _why(item: Line, heaviest: float, used: Sequence[str] | None, *, first: bool, speech: Speech) -> str:
-    words, tier = item.get("words", {}), item.get("tier")
-    total, around = sum(words.values()), float(item.get("around", 0.0))
-    quoted = speech.words(heavy(words, heaviest) or list(words)[:2])
+def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
+    """The words as they stand in what was said, those that overlap as one, with their points."""
+    found: dict[str, float] = {}
+    for run in runs(said, words):
+        word = said[run.start : run.end]
+        found[word] = max(run.points, found.get(word, 0.0))
+    return found or dict(words)
+
+
+def _why(item: Line, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech) -> str:
+    tier, total, around = item.get("tier"), sum(item.get("words", {}).values()), float(item.get("around", 0.0))
+    heavy = sorted((word for word in words if words[word] >= _SMALL * heaviest), key=lambda word: -words[word])[:3]
+    quoted = speech.words(heavy or list(words)[:2])
     if tier == "flashback":
         return _("It came by chance, as memories do.")
     if tier == "answer":
@@ -188,10 +188,10 @@ def _why(item: Line, heaviest: float, used: Sequence[str] | None, *, first: bool
         reason = _("Partly for {words}, partly because of what was said around it.", quoted)
     elif len(words) == 1:
         reason = _("Only because {words} is in both.", quoted)
-    elif total >= 0.8 * heaviest * 2 and first:
+    elif len(heavy) > 1 and sum(words[word] for word in heavy) >= 1.5 * heaviest:
         reason = _("{words} are rare in your memories, and this one has them.", quoted)
     else:
-        reason = _("{words} is in both.", quoted) if quoted.count("“") == 1 else _("{words} are in both.", quoted)
+        reason = _("{words} are in both.", quoted) if len(heavy) > 1 else _("{words} is in both.", quoted)
     if used is None:
         return reason
     after = _("The answer used it.") if item["id"] in used else _("The answer did not use it.")
@@ -212,6 +212,3 @@ def _lacked(item: Line, speech: Speech) -> str:
             if words:
                 return _("only {words} is in both: {points} points too few", words, points)
             return _("{points} points too few", points)
-
-
-__all__ = ["MOST_CHARS", "Came", "Receipt", "at_ms", "messages_of", "receipt"]

@@ -9,14 +9,27 @@ from pathlib import Path
 from typing import Literal
 
 from memory_server.kernel.times import local
-from sandbox.locale import LocalizedText, _, counted, joined, n_, said_in
+from sandbox.locale import _, joined, n_, said_in
 
 Language = Literal["en", "zh"]
 PACKAGE = str(Path(__file__).parents[1])
 _BEGIN, _END = "\x02", "\x03"
 """Around what stands out in a sentence of ours. No text of a person keeps them."""
-_MONTHS = "January February March April May June July August September October November December".split()
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _PARTS = {"zh": ((5, "深夜"), (9, "早上"), (12, "上午"), (14, "中午"), (18, "下午"), (24, "晚上"))} | {
     "en": ((5, "at night"), (12, "morning"), (18, "afternoon"), (24, "evening"))
 }
@@ -72,7 +85,9 @@ class Speech:
         other = then.year != now.year
         if self.zh:
             year = f"{then.year} 年 " if other else ""
-            day = f"{year}{then.month} 月 {then.day} 日" + (f" 星期{'一二三四五六日'[then.weekday()]}" if weekday else "")
+            day = f"{year}{then.month} 月 {then.day} 日" + (
+                f" 星期{'一二三四五六日'[then.weekday()]}" if weekday else ""
+            )
         else:
             day = f"{then.day} {_MONTHS[then.month - 1]}" + (f" {then.year}" if other else "")
             day = f"{_DAYS[then.weekday()]} {day}" if weekday else day
@@ -103,7 +118,10 @@ class Speech:
     def part(self, time_ms: int) -> str:
         """The day with its part: 5 月 12 日 中午; Tuesday afternoon."""
         part = next(name for end, name in _PARTS[self.language] if self.local(time_ms).hour < end)
-        return f"{self.day(time_ms)} {part}" if self.zh else f"{self.day(time_ms)}, {part}"
+        day = self.day(time_ms)
+        if self.zh:
+            return f"{day} {part}" if day[0].isdigit() else f"{day}{part}"
+        return f"{day}, {part}"
 
     def age(self, time_ms: int) -> str:
         """How long ago: 39 天前, 七周前; six weeks ago."""
@@ -165,6 +183,3 @@ def days_between(first: datetime, last: datetime) -> Sequence[datetime]:
     """Noon of each day from the first to the last."""
     noon = first.replace(hour=12, minute=0, second=0, microsecond=0)
     return [noon + timedelta(days=number) for number in range((last.date() - first.date()).days + 1)]
-
-
-__all__ = ["ASKERS", "Language", "LocalizedText", "Speech", "counted", "days_between", "language_of", "pieces", "strong", "whence"]

@@ -4,16 +4,21 @@ are those of `analyze_memory_patterns`. Pure."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
+from nlp.lexicon.parts import nouns
 
-LOOKED_AT = 120
+LOOKED_AT = 150
 """Words of the overview that are looked at."""
 _MOST_SHARE, _MOST_COVERED, _MOST_HOLDERS = 0.35, 0.6, 40
 _SENTENCE = re.compile(r"[^。！？!?\n…]*(?:[。！？!?…\n]+|\.(?=\s|$)|$)", re.DOTALL)
+_GENERAL = frozenset(
+    ["小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法", "意思", "结果"]
+)
 _LENGTH = (8, 64)
 """Characters of a sentence that says something on a card."""
 
@@ -29,9 +34,10 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A word, in how many memories it is, and its best sentences."""
+    """A word as memories keep it, as it is written, in how many memories it is, and its best sentences."""
 
     word: str
+    shown: str
     count: int
     quotes: Sequence[Quote] = ()
 
@@ -39,26 +45,44 @@ class Subject:
 def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> list[Subject]:
     """The subjects, those first that say most: no word that is a speaker's name, and none whose memories are mostly
     those of a subject before it."""
-    names = {message.name for memory in memories for message in memory.messages if message.name}
+    names = " ".join({message.name for memory in memories for message in memory.messages if message.name}).casefold()
     most = max(3.0, _MOST_SHARE * len(memories))
-    wanted = {one.word for one in words if 2 <= one.memories <= most and _says_something(one.word, names)}
-    holders: dict[str, set[str]] = {word: set() for word in wanted}
+    fit = [
+        one for one in words if 2 <= one.memories <= most and one.word.isalpha() and one.word.casefold() not in names
+    ]
+    named = nouns(one.word for one in fit if len(one.word) > 1) - _GENERAL
+    latin = {one.word for one in fit if one.word.isascii()}
+    holders: dict[str, list[ShortTermMemory]] = {word: [] for word in named | latin}
     for memory in memories:
-        for word in wanted.intersection(memory.words):
-            holders[word].add(memory.id)
+        for word in holders.keys() & set(memory.words):
+            holders[word].append(memory)
     found, covered = list[Subject](), list[set[str]]()
-    for one in words:
-        held = holders.get(one.word, set())
+    for one in fit:
+        held = {memory.id for memory in holders.get(one.word, ())}
         fresh = all(len(held & before) <= _MOST_COVERED * len(held) for before in covered)
         if len(held) > 1 and fresh and not any(one.word in known.word for known in found):
-            found.append(Subject(one.word, len(held)))
-            covered.append(held)
-    return found
+            texts = [memory.text for memory in holders[one.word][:_MOST_HOLDERS]]
+            shown = _written(one.word, texts) if one.word in latin else _whole(one.word, texts)
+            if shown:
+                found.append(Subject(one.word, shown, len(held)))
+                covered.append(held)
+    # Names say more than other words that are written in small letters.
+    return sorted(found, key=lambda one: one.shown.isascii() and one.shown.islower())
 
 
-def _says_something(word: str, names: set[str]) -> bool:
-    plain = word.isalpha() and len(word) > (3 if word.isascii() else 1)
-    return plain and not any(word.casefold() in name.casefold() for name in names)
+def _written(stem: str, texts: Sequence[str]) -> str:
+    """A Latin word as it is mostly written; empty if it is no name and says little."""
+    forms = Counter(form for text in texts for form in re.findall(rf"(?<=[\w,;:] ){re.escape(stem)}\w*", text, re.I))
+    form = forms.most_common(1)[0][0] if forms else ""
+    return form if form[:1].isupper() or len(stem) > 5 else ""
+
+
+def _whole(word: str, texts: Sequence[str]) -> str:
+    """A Chinese word with the character that always stands before it: 折耳根 for 耳根."""
+    before = {char for text in texts for char in re.findall(f"(.?){re.escape(word)}", text)}
+    times = sum(text.count(word) for text in texts)
+    first = next(iter(before)) if len(before) == 1 else ""
+    return first + word if times > 2 and "\u4e00" <= first <= "\u9fff" else word
 
 
 def holding(memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,13 +18,14 @@ from memory_server.kernel.recalls import Line
 from memory_server.web.receipts import at_ms
 from memory_server.web.speech import Speech, strong
 from sandbox.errors import SandboxError
-from sandbox.locale import _, joined
+from sandbox.locale import _
 from sandbox.verdicts import Fired
 
 if TYPE_CHECKING:
     from memory_server.web.view import View
 
 log = logging.getLogger(__name__)
+_PLAIN = re.compile(r"[\w '’-]+")
 _DAYS, _SHOWN_WORDS, _WAIT_SECONDS = 366, 5, 0.3
 
 
@@ -60,7 +62,8 @@ def words_of(code: str) -> list[str]:
                             text = source.of(item)
                             found.append(json.loads(f'"{text[1:-1]}"'))
                     elif item.type == "regex":
-                        found += source.of(item).strip("/").rstrip("gimsuy/").split("|")
+                        parts = source.of(item).rstrip("dgimsuvy").strip("/").split("|")
+                        found += [part for part in parts if _PLAIN.fullmatch(part)]
     return list(dict.fromkeys(word for word in found if word.strip()))
 
 
@@ -116,16 +119,16 @@ async def _times(view: View, codes: tuple[str, ...]) -> Mapping[str, Times]:
     """When they fire by themselves, as far as that is known by now; the rest is found meanwhile."""
     dated = tuple(sorted({code for code in codes if "Date" in code}))
     today = view.speech.local(view.speech.now_ms).replace(hour=12, minute=0, second=0, microsecond=0)
-    key = "times", dated, today
-    known = view.site.known
     if not dated:
         return {}
+    known, key = view.site.known, f"times {today} {hash(dated)}"
     if key not in known:
-        for old in [name for name in known if isinstance(name, tuple) and name[0] == "times"]:
+        for old in [name for name in known if name.startswith("times ")]:
             del known[old]
         known[key] = asyncio.create_task(_found(view, dated, today))
-    done, _pending = await asyncio.wait([known[key]], timeout=_WAIT_SECONDS)
-    return known[key].result() if done else {}
+    task: asyncio.Task[Mapping[str, Times]] = known[key]
+    done, _pending = await asyncio.wait([task], timeout=_WAIT_SECONDS)
+    return task.result() if done else {}
 
 
 async def _found(view: View, codes: Sequence[str], today: datetime) -> dict[str, Times]:
@@ -156,6 +159,3 @@ async def _found(view: View, codes: Sequence[str], today: datetime) -> dict[str,
             length = next(step for step in range(1, 25) if not hours[(begin + step) % 24])
             found[code] = Times(hours=(begin, (begin + length) % 24))
     return found
-
-
-__all__ = ["Times", "Watching", "joined", "sentence", "watching", "words_of"]

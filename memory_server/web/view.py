@@ -24,6 +24,7 @@ from memory_server.memories.memories import Call
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.web.access import MOST_BYTES
 from memory_server.web.charts import Piece, underlined
+from memory_server.web.receipts import spoken
 from memory_server.web.speech import PACKAGE, Language, Speech, language_of, pieces, strong
 from sandbox import TriggerSandbox
 from sandbox.locale import _, foreign, joined, n_, said_in
@@ -93,7 +94,7 @@ class View:
         """A parameter of the address; empty if it is not there."""
         return self.request.query_params.get(name, "")
 
-    def link(self, page: str, **parameters: object) -> str:
+    def link(self, page: str, /, **parameters: object) -> str:
         """The address of a page, in the conversation and language of this one."""
         given = {"c": self.conversation.id, "lang": self["lang"]} | parameters
         query = urlencode({name: str(value) for name, value in given.items() if value not in ("", None)})
@@ -140,18 +141,14 @@ class View:
 
     def by(self, name: str) -> str:
         """Who changed something, for a person; tools and commands have their own names."""
-        return WHO.get(name, name)
+        return WHO.get(name) or _("the tool or command {name}", name)
 
     def foreign(self, text: str) -> str:
         return foreign(text)
 
-    def beginning(self, memory: ShortTermMemory) -> str:
-        """What was said, without the names of the speakers."""
-        return " ".join(message.content for message in memory.messages) or memory.text
-
     def marked(self, memory: ShortTermMemory, sought: str) -> list[Piece]:
         """A text around the first place where the words are, with these underlined."""
-        text = " ".join(self.beginning(memory).split())
+        text = " ".join(spoken(memory).split())
         place = max(0, text.casefold().find(sought.casefold().split()[0]) - 40)
         cut = self.speech.cut(text[place:], 150)
         return underlined(("…" if place else "") + cut, dict.fromkeys(sought.split(), 1.0), 1.0)
@@ -211,7 +208,8 @@ def environment(language: Language) -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: said_in(value, language, PACKAGE) if isinstance(value, str) else value,
     )
-    made.globals |= {"_": _, "n_": n_, "strong": strong, "pieces": pieces, "language": language}
+    made.globals |= {"_": _, "n_": n_, "strong": strong, "pieces": pieces, "spoken": spoken, "language": language}
+    made.globals |= {"gap": "" if language == "zh" else " ", "comma": "，" if language == "zh" else ", "}
     return made
 
 
