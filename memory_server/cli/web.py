@@ -100,8 +100,8 @@ def _request(language: str = "") -> Request:
     return Request({"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []})
 
 
-def _write(target: Path, text: str, *, replacing: bool) -> None:
-    with target.open("w" if replacing else "x", encoding="utf-8") as file:
+def _write(target: str, text: str, *, replacing: bool) -> None:
+    with Path(target).expanduser().open("w" if replacing else "x", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -114,7 +114,7 @@ async def view(app: App, flags: Namespace) -> None:
         text = await whole(seen)
     target = flags.html
     try:
-        await asyncio.to_thread(_write, Path(target).expanduser(), text, replacing=flags.force)
+        await asyncio.to_thread(_write, target, text, replacing=flags.force)
     except FileExistsError as error:
         raise InvalidInput("{target} is there already; give another name, or --force.", target) from error
     except OSError as error:

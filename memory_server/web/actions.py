@@ -129,12 +129,20 @@ async def _edit_entry(view: View, form: Form) -> Flash:
     knowledge, name, body = view.call.memories.knowledge, first(form, "id"), first(form, "text").replace("\r\n", "\n")
     space, _slash, owner = first(form, "family").partition("/")
     if space == "notes":
-        change: str | None = (await knowledge.notes.edit(name, content=body, by=BY)).change_id
+        change: str | None = await _edit_note(view, name, first(form, "before"), body)
     elif space == "sessions":
         change = (await knowledge.sessions.update(SessionIds(owner), _number(name), body, by=BY)).change_id
     else:
         raise InvalidInput("An entry of this kind is changed in its own file or program, not here.")
     return Flash(_("Changed. The words as they were are in the history."), change or "")
+
+
+async def _edit_note(view: View, name: str, before: str, body: str) -> str | None:
+    notes = view.call.memories.knowledge.notes
+    now = (await notes.get(name)).body
+    if now.replace("\r\n", "\n") != before.replace("\r\n", "\n"):
+        raise InvalidInput("This note was changed meanwhile; look at it as it is now, and change it again.")
+    return (await notes.edit(name, find=now, replacement=body, by=BY)).change_id
 
 
 async def _promote(view: View, form: Form) -> Flash:

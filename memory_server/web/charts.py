@@ -127,7 +127,7 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class Curve:
     """How clear a memory was over time. `past` and `area` are paths; `fading`: the height of the line below which it
-    counts as faded, and `words_x` where its words stand. `events`: when it was said and used; `now`: today; `end_words` what is said of the time to come."""
+    counts as faded, and `words_x` where its words stand. `events`: when it was said and used; `now`: today."""
 
     width: int
     height: int

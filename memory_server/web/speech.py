@@ -15,20 +15,8 @@ Language = Literal["en", "zh"]
 PACKAGE = str(Path(__file__).parents[1])
 _BEGIN, _END = "\x02", "\x03"
 """Around what stands out in a sentence of ours. No text of a person keeps them."""
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+_MONTHS = ["January", "February", "March", "April", "May", "June"]
+_MONTHS += ["July", "August", "September", "October", "November", "December"]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _PARTS = {"zh": ((5, "深夜"), (9, "早上"), (12, "上午"), (14, "中午"), (18, "下午"), (24, "晚上"))} | {
     "en": ((5, "at night"), (12, "morning"), (18, "afternoon"), (24, "evening"))

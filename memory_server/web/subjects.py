@@ -16,9 +16,7 @@ LOOKED_AT = 150
 """Words of the overview that are looked at."""
 _MOST_SHARE, _MOST_COVERED, _MOST_HOLDERS = 0.35, 0.6, 40
 _SENTENCE = re.compile(r"[^。！？!?\n…]*(?:[。！？!?…\n]+|\.(?=\s|$)|$)", re.DOTALL)
-_GENERAL = frozenset(
-    ["小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法", "意思", "结果"]
-)
+_GENERAL = frozenset(("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法"))
 _LENGTH = (8, 64)
 """Characters of a sentence that says something on a card."""
 

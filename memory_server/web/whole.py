@@ -27,5 +27,6 @@ async def whole(view: View) -> str:
     text = _LINK.sub(r"\1", _SIDE.sub("", _LIVE.sub("", text)))
     style = (FOLDER / "static" / "style.css").read_text("utf-8")
     link = '<link rel="stylesheet" href="static/style.css">'
-    policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
+    rules = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
     return text.replace(link, f"{policy}<style>{style}</style>", 1)
