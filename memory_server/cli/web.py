@@ -68,7 +68,7 @@ async def web(settings: Settings, flags: Namespace) -> None:
         if not flags.no_open:
             await asyncio.to_thread(webbrowser.open, link)
         try:
-            await run_app(page_app(site, gate, LOOPBACK), listener, stop, use_more_files())
+            await run_app(page_app(lambda _scope: site, gate, LOOPBACK), listener, stop, use_more_files())
         finally:
             background.cancel()
             await asyncio.gather(background, return_exceptions=True)

@@ -3,13 +3,14 @@ the same origin. Every answer forbids what the page does not need."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
 from http.cookies import CookieError, SimpleCookie
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -20,6 +21,7 @@ LINK_SECONDS = 600.0
 """How long the link works, once."""
 MOST_BYTES = 2 * 1024 * 1024
 """Of the body of a form."""
+_MOST_TOKEN_BYTES, _MOST_COOKIES, _SLOWLY_SECONDS = 4_096, 1_000, 0.5
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -66,6 +68,50 @@ class OneTimeLink:
 
     async def knows(self, cookie: str, scope: Scope) -> bool:
         return hmac.compare_digest(cookie.encode(), self._cookie.encode())
+
+
+class Caller(Protocol):
+    """Whose memories a token shows, and whether it may change them."""
+
+    @property
+    def tenant(self) -> str | None: ...
+    @property
+    def scopes(self) -> Collection[str]: ...
+    def enter(self, scope: Scope) -> None: ...
+
+
+class TokenForm:
+    """Lets in who types a token into the form, for as long as `allowed` gives somebody for it and this process runs."""
+
+    def __init__(self, allowed: Callable[[str | None], Awaitable[Caller | None]]) -> None:
+        self._allowed = allowed
+        self._tokens: dict[str, str] = {}
+
+    async def enter(self, request: Request) -> Response | None:
+        if request.method != "POST":
+            return None
+        body = (await request.body())[:_MOST_TOKEN_BYTES].decode("ascii", "replace")
+        token = parse_qs(body).get("token", [""])[0].strip()
+        caller = await self._allowed(token)
+        if caller is None or "read" not in caller.scopes:
+            await asyncio.sleep(_SLOWLY_SECONDS)
+            return None
+        made = secrets.token_urlsafe(32)
+        self._tokens[made] = token
+        if len(self._tokens) > _MOST_COOKIES:
+            del self._tokens[next(iter(self._tokens))]
+        answer, secure = RedirectResponse("./", 303), request.headers.get("host", "").rpartition(":")[0] not in LOOPBACK
+        name = request.scope["cookie"]
+        answer.set_cookie(name, made, httponly=True, samesite="strict", secure=secure, path="/")
+        return answer
+
+    async def knows(self, cookie: str, scope: Scope) -> bool:
+        token = self._tokens.get(cookie)
+        caller = None if token is None else await self._allowed(token)
+        if caller is None:
+            return False
+        caller.enter(scope)
+        return True
 
 
 class Guard:

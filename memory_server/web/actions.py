@@ -34,7 +34,7 @@ def acting(act: Act) -> Callable[[View], Awaitable[Response]]:
 
     async def answered(view: View) -> Response:
         form = await form_of(view.request)
-        if not view.site.writable:
+        if not view.writable:
             raise InvalidInput("This memory server may only read; end the setting `read_only` to change something.")
         flash = await act(view, form)
         flashes, key = view.site.flashes, secrets.token_urlsafe(8)

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from memory_server.kernel.errors import MemoryNotFound, MemoryServerError
 from memory_server.web import actions, details, knowledge, pages, playground
@@ -53,13 +53,14 @@ PAGES: dict[str, Show] = {
 }
 
 
-def page_app(site: Site, gate: Gate, hosts: Collection[str] | None, *more: Route) -> ASGIApp:
-    """The page for those whom `gate` lets in. `hosts`: the names that are answered; None: somebody has looked."""
+def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str] | None) -> ASGIApp:
+    """The page for those whom `gate` lets in; `site_of` gives what a request may see. `hosts`: the names that are
+    answered; None: somebody has looked, and a token is asked for."""
 
     def showing(show: Show) -> Callable[[Request], Awaitable[Response]]:
         async def shown(request: Request) -> Response:
             try:
-                async with viewed(site, request) as view:
+                async with viewed(site_of(request.scope), request) as view:
                     try:
                         return await show(view)
                     except MemoryServerError as error:
@@ -74,7 +75,7 @@ def page_app(site: Site, gate: Gate, hosts: Collection[str] | None, *more: Route
         return shown
 
     async def refuse(request: Request, status: int, reason: str) -> Response:
-        return _refusal(request, status, _REFUSED[reason])
+        return _refusal(request, status, _REFUSED[reason], token=hosts is None and status == 401)
 
     async def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
@@ -87,7 +88,6 @@ def page_app(site: Site, gate: Gate, hosts: Collection[str] | None, *more: Route
         return FileResponse(FOLDER / "static" / name)
 
     routes = [
-        *more,
         *(Route(path, showing(show), methods=["GET"]) for path, show in PAGES.items()),
         *(Route(f"/do/{name}", showing(act), methods=["POST"]) for name, act in actions.ACTIONS.items()),
         Route("/trigger", showing(playground.trigger), methods=["POST"]),
@@ -98,6 +98,6 @@ def page_app(site: Site, gate: Gate, hosts: Collection[str] | None, *more: Route
     return Guard(app, gate, refuse, hosts)
 
 
-def _refusal(request: Request, status: int, said: str) -> HTMLResponse:
+def _refusal(request: Request, status: int, said: str, *, token: bool = False) -> HTMLResponse:
     language = language_of(request.headers.get("accept-language", ""), request.query_params.get("lang"))
-    return HTMLResponse(render(language, "stranger.html", {"said": said, "status": status}), status)
+    return HTMLResponse(render(language, "stranger.html", {"said": said, "status": status, "token": token}), status)

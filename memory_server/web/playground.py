@@ -186,8 +186,10 @@ def _rows(code: str, report: RunReport) -> list[Row]:
         times, last, value = values.get(one.number, (0, 0, ""))
         parts = number + 1 < len(found) and found[number + 1].depth > one.depth
         plain = value in ("", "true", "false")
-        if rows and not plain and rows[-1].depth == one.depth - 1 and one.text in rows[-1].text:
-            rows[-1] = replace(rows[-1], value=str(value)[:40])  # the side of a comparison says what that found
+        if rows and not (plain and times) and rows[-1].depth == one.depth - 1 and one.text in rows[-1].text:
+            rows[-1] = replace(
+                rows[-1], value="" if plain else str(value)[:40]
+            )  # the side of a comparison says what that found
         elif not (parts and plain and one.depth == 0 and not one.role and len(found) > 3):
             rows.append(
                 Row(bool(last) if times else None, one.text[:60], min(one.depth, 3), "" if plain else str(value)[:40])
@@ -202,7 +204,9 @@ async def _replayed(view: View, code: str, seed: int) -> tuple[list[tuple[int, s
     async def fires(messages: Sequence[Any], at_ms: int) -> bool:
         said = [{"role": m.role, "content": m.content} | ({"name": m.name} if m.name else {}) for m in messages]
         context = {"messages": said, "conversation_id": view.conversation.id, "participants": {}}
-        [verdict] = await view.site.sandbox.evaluate([code], context, now=view.speech.local(at_ms), seed=seed)
+        [verdict] = await view.call.memories.services.runner.evaluate(
+            [code], context, now=view.speech.local(at_ms), seed=seed
+        )
         return isinstance(verdict, Fired)
 
     hits = []

@@ -46,6 +46,7 @@ class Watching:
     sentence: str
     last_ms: int | None
     next_ms: int | None
+    next: str
 
 
 def words_of(code: str) -> list[str]:
@@ -80,7 +81,12 @@ async def watching(view: View, memories: Sequence[LongTermMemory], lines: Sequen
             memory,
             view.say(sentence(view.speech, memory.trigger, found := times.get(memory.trigger, Times()))),
             last.get(memory.name),
-            _next_ms(view.speech, found),
+            after := _next_ms(view.speech, found),
+            ""
+            if after is None
+            else view.speech.moment(after)
+            if found.hours
+            else view.speech.date(after, weekday=True),
         )
         for memory in memories
     ]
@@ -136,7 +142,7 @@ async def _found(view: View, codes: Sequence[str], today: datetime) -> dict[str,
     context = {"messages": [], "conversation_id": view.conversation.id, "participants": {}}
 
     async def fires(now: datetime) -> list[bool]:
-        verdicts = await view.site.sandbox.evaluate(codes, context, now=now, seed=0)
+        verdicts = await view.call.memories.services.runner.evaluate(codes, context, now=now, seed=0)
         return [isinstance(verdict, Fired) for verdict in verdicts]
 
     try:

@@ -104,6 +104,10 @@ class View:
         return self.speech.say(text)
 
     @property
+    def writable(self) -> bool:
+        return self.site.writable
+
+    @property
     def query(self) -> str:
         """The parameters of this address, without what was just done."""
         return self._query()

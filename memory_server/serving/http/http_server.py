@@ -32,6 +32,8 @@ from memory_server.serving.http.authentication import entrance, host_of, names_i
 from memory_server.serving.http.middleware import (
     LOOPBACK,
     MOST_HEAD_BYTES,
+    PAGE,
+    Enter,
     Middleware,
     RateLimiter,
     is_modern,
@@ -66,11 +68,17 @@ STORE_SECONDS = 1.0
 """How long the store has to answer for `/readyz`."""
 
 
+Limits = Mapping[str | None, RateLimiter]
+MakePage = Callable[[Tenants, Enter, Limits], ASGIApp]
+"""Makes the page for people, below `PAGE`, of who may enter and what each tenant may do."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
-    address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
-    connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token."""
+        address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
+        connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token. `page`
+    None: there is none."""
 
     settings: HttpSettings
     tokens: Tokens | None
@@ -84,6 +92,7 @@ class HttpServer:
     sessions: bool
     files: int
     read_only: bool
+    page: MakePage | None = None
 
 
 class _Protocol(H11Protocol):
@@ -249,15 +258,19 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
         redirect_slashes=False,
     )
     public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
+    limits = defaultdict[str | None, RateLimiter](
+        partial(RateLimiter, settings.requests_per_minute, settings.concurrent)
+    )
     middleware = Middleware(
         app,
         enter,
-        defaultdict(partial(RateLimiter, settings.requests_per_minute, settings.concurrent)),
+        limits,
         public=public,
         hosts=(*LOOPBACK, address[0].lower(), *map(host_of, names_in(settings.hosts)), *more.hosts),
         origins=(*(name.lower().rstrip("/") for name in names_in(settings.origins)), *more.origins),
         challenge=more.challenge,
         sessions=node.sessions,
+        beside=None if node.page is None else (PAGE, node.page(tenants, enter, limits)),
     )
     listener = listening(*address)
     try:
@@ -280,6 +293,8 @@ async def _run(
         tenants.end_streams()
 
     node.say(_("serving MCP on http://{host}:{port}/mcp", host, port))
+    if node.page is not None:
+        node.say(_("the page is at http://{host}:{port}/web/", host, port))
     await run_app(middleware, listener, stop, node.files, drained)
 
 
