@@ -120,6 +120,7 @@ class App:
             full=lambda: self.full,
             meter=self.meter,
             meaning=self._meaning_of(settings),
+            erased=self.home.erased.holds,
         )
         self.conversations = Conversations(
             services,

@@ -17,10 +17,12 @@ from memory_server.config import Settings
 from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
-from memory_server.kernel.lifecycle import Lifecycle, engine_of
+from memory_server.kernel.lifecycle import FAMILIES, Lifecycle, Sought, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.lifecycle import KnowledgeLifecycle
+from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.memories import forgetting
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
@@ -90,11 +92,19 @@ def refs(app: App) -> Engine:
     return Engine(app, app.memories.engines[1], "refs/short-term", store, delete, texts)
 
 
+async def stored_in_every_family(app: App) -> None:
+    for make in (conversations, notes, refs):
+        await make(app).store("apples grow here")
+    await app.conversation("小明").long_term.add("birthday", "Congratulate on the apples", "true")
+    await app.knowledge.sessions.add(SessionIds("alice"), "apples are red", mode="direct")
+    await app.knowledge.layers["project"].save("fruit", "apples are round", ["tree"])
+
+
 ENGINES = {"conversations": conversations, "notes": notes, "refs": refs}
 
 
 @pytest.fixture(params=ENGINES)
-async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+async def engine(request: pytest.FixtureRequest, tmp_path: Path, elsewhere: None) -> AsyncIterator[Engine]:
     async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
         yield ENGINES[request.param](app)
 
@@ -107,6 +117,123 @@ async def test_each_engine_knows_its_own_changes_and_no_others(engine: Engine) -
         assert not engine.past.made(wrong)
     with pytest.raises(InvalidInput, match="is not a change id"):
         engine_of(engine.app.memories.engines, "memory")
+
+
+async def test_an_item_is_found_by_words_of_its_text_and_by_its_id(engine: Engine) -> None:
+    await engine.store("Apples grow in the garden of 張偉")
+    await engine.store("pears grow in Ｇｄａńｓｋ")
+    both = await engine.past.find(Sought())
+    assert [item.text.rpartition(": ")[2] for item in both] == [
+        "pears grow in Ｇｄａńｓｋ",
+        "Apples grow in the garden of 張偉",
+    ]
+    pears, apples = both
+    for words, found in (
+        (("grow",), [pears, apples]),
+        (("APPLES", "张伟"), [apples]),
+        (("gdansk",), [pears]),
+        (("app", "gar"), [apples]),
+        (("apples", "pears"), []),
+    ):
+        assert await engine.past.find(Sought(words)) == found
+    assert {item.place for item in both} == {engine.place}
+    assert await engine.past.find(Sought(ids=(apples.id,))) == [apples]
+    assert await engine.past.find(Sought(ids=(pears.id[:6].upper(),))) == [pears]
+    assert await engine.past.find(Sought(ids=(pears.id[:3],))) == []
+    assert await engine.past.find(Sought(("grow",), ids=(pears.id,))) == [pears]
+
+
+async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_only_there(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    [item] = await engine.past.find(Sought())
+    assert not item.archived
+    found = [item]
+    for sought, held in (
+        (Sought(family=item.family), True),
+        (Sought(family="layers"), False),
+        (Sought(place=engine.place), True),
+        (Sought(place="elsewhere"), False),
+        (Sought(since_ms=item.at_ms, until_ms=item.at_ms), True),
+        (Sought(since_ms=item.at_ms + 1), False),
+        (Sought(until_ms=item.at_ms - 1), False),
+        (Sought(user="alice"), False),
+        (Sought(archived=True), False),
+        (Sought(archived=None), True),
+    ):
+        assert await engine.past.find(sought) == (found if held else []), sought
+    await engine.delete("apples grow here")
+    assert await engine.past.find(Sought()) == []
+    [gone] = await engine.past.find(Sought(("apples",), archived=True))
+    assert gone.archived
+    assert gone.id == item.id
+
+
+async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(tmp_path: Path, elsewhere: None) -> None:
+    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+    async with open_memory(tmp_path / "data", settings=settings) as app:
+        await stored_in_every_family(app)
+        await app.knowledge.sessions.add(SessionIds("bob"), "apples are green", mode="direct")
+        found = {
+            (item.family, item.place)
+            for engine in app.memories.engines
+            for item in await engine.find(Sought(("apples",)))
+        }
+        places = ("triggers", "小明"), ("sessions", "sessions/alice"), ("sessions", "sessions/bob")
+        others = ("memories", "小明"), ("notes", "notes"), ("refs", "refs/short-term"), ("layers", "layers/project")
+        assert found == {*places, *others}
+        knowledge = app.memories.engines[1]
+        [fact] = await knowledge.find(Sought(user="alice"))
+        assert fact.text == "apples are red"
+        [entry] = await knowledge.find(Sought(("tree",)))
+        assert (entry.id, entry.title) == ("fruit", "fruit")
+        assert await app.memories.engines[0].find(Sought(user="alice")) == []
+
+
+async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_one_undo(engine: Engine) -> None:
+    for text in ("apples grow here", "pears grow there", "stones do not"):
+        await engine.store(text)
+    engines = engine.app.memories.engines
+    meant = await forgetting.find(engines, ["grow"], Sought())
+    change = await forgetting.forget(engines, meant)
+    assert change is not None
+    assert await engine.texts() == ["stones do not"]
+    assert await engine.past.find(Sought(("grow",))) == []
+    assert [item.id for item in await engine.past.find(Sought(("grow",), archived=True))] == [item.id for item in meant]
+    newest, *_ = await engine.past.history()
+    assert newest.by == f"forget {change}"
+    assert await forgetting.forget(engines, meant) is None, "twice is once"
+    undone = await forgetting.undo(engines, change, by="undo")
+    assert await engine.texts() == ["apples grow here", "pears grow there", "stones do not"]
+    for wrong in (change, "00000000", "memory"):
+        with pytest.raises(InvalidInput):
+            await forgetting.undo(engines, wrong, by="undo")
+    await forgetting.undo(engines, undone.id, by="undo")
+    assert await engine.texts() == ["stones do not"]
+
+
+async def test_one_undo_brings_back_what_was_forgotten_in_every_family(tmp_path: Path, elsewhere: None) -> None:
+    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+    async with open_memory(tmp_path / "data", settings=settings) as app:
+        await stored_in_every_family(app)
+        engines = app.memories.engines
+        before = await forgetting.find(engines, ["apples"], Sought())
+        assert {item.family for item in before} == set(FAMILIES)
+        change = await forgetting.forget(engines, before)
+        assert await forgetting.find(engines, ["apples"], Sought()) == []
+        assert change is not None
+        assert (await forgetting.undo(engines, change, by="undo")).steps
+        assert {(item.family, item.id) for item in await forgetting.find(engines, ["apples"], Sought())} == {
+            (item.family, item.id) for item in before
+        }
+
+
+async def test_words_are_looked_for_before_ids(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    await engine.store("pears grow there")
+    engines = engine.app.memories.engines
+    [pears] = await forgetting.find(engines, ["pears grow"], Sought())
+    assert await forgetting.find(engines, [pears.id[:8]], Sought()) == [pears]
+    assert await forgetting.find(engines, ["plums"], Sought()) == []
 
 
 async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) -> None:

@@ -13,6 +13,7 @@ from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from memory_server.kernel.lifecycle import FAMILIES
 from sandbox.locale import N_, _
 
 Add = Callable[..., ArgumentParser]
@@ -183,6 +184,19 @@ def _mend(add: Add) -> None:
     _argument(undo, "--since", "TIME", _("of these, removed at this ISO time or later"))
     _argument(undo, "--until", "TIME", _("of these, removed at this ISO time or earlier"))
     _dry_run(undo, _("list the memories that would come back"))
+    about, example = _("Forget what holds these words; erase it for good."), "forget dentist Halloran"
+    forget = add("forget", "forget.forget", about, example, changes=True, about_c=_ALL)
+    _argument(
+        forget, "words", "WORDS|ID", _("words that it holds, all of them; or ids, as `list` shows them"), nargs="*"
+    )
+    _argument(forget, "--family", None, _("only these"), choices=FAMILIES)
+    _argument(forget, "--since", "TIME", _("only what was said or changed at this ISO time or later"))
+    _argument(forget, "--until", "TIME", _("only what was said or changed at this ISO time or earlier"))
+    _argument(forget, "--user", "USER", _("only facts of this user, also all of them"))
+    _switch(forget, "--for-good", _("erase the text from everything that is kept; no undo brings it back"))
+    _switch(forget, "--in-backups", _("with --for-good: also from the backups"))
+    _switch(forget, "--yes", _("do not ask"))
+    _dry_run(forget, _("show what would go"))
     pin = add("pin", "maintenance.pin", _("Keep a memory for good, or (--off) no longer."), "pin 3f2a", about_c=_ALL)
     _argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
     _switch(pin, "--off", _("let the clean-up forget it when it has faded"))
@@ -221,6 +235,8 @@ def _mend(add: Add) -> None:
     _argument(tokens, "name", "NAME", _("name of the token"), nargs="?")
     _switch(tokens, "--operator", _("add: it also reads /metrics"))
     _argument(tokens, "--days", "N", _("add: it ends after so many days"), type=float)
+    _switch(tokens, "--erase", _("remove: also erase everything of its tenant for good"))
+    _switch(tokens, "--yes", _("with --erase: do not ask"))
     about, example = _("Show or end the process that windows share."), "daemon status"
     daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
     _argument(daemon, "action", None, _("status: show it; stop: end it"), choices=("status", "stop"))

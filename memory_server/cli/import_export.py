@@ -18,10 +18,10 @@ from rich.text import Text
 from memory_server.app import App
 from memory_server.cli.exchanged_files import read_file, read_folder, write_file, write_folder
 from memory_server.cli.inspection import ask, each, tally_text
-from memory_server.cli.terminal import clipped, console, escape, progress, say_if_waiting, time_text
+from memory_server.cli.terminal import clipped, complain, console, escape, progress, say_if_waiting, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
-from memory_server.conversations.contents import Contents, contents_of, restore_changes
+from memory_server.conversations.contents import Contents, contents_of, restore_changes, without_erased
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.interchange import chats, folder_forms, official, own, worldinfo
@@ -113,6 +113,8 @@ async def import_(app: App, flags: Namespace) -> int:
             contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
             verb = translated(_("would get") if flags.dry_run else _("got"))
             out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {escape(tally_text(tally))}")
+            for reason in contents.left_out:
+                complain(reason)
             if flags.dry_run:
                 _print_memories(app, contents)
             if form == "chat":
@@ -219,6 +221,7 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
 
 async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
     """The contents with keywords and times, and what storing them changed or would change."""
+    incoming = without_erased(incoming, app.home.erased.holds)
     name, found = incoming.conversation_id, list[ShortTermMemory]()
     wording = app.memories.services.parameters.wording.within(name)
     with progress(_("importing {name}", name), len(incoming.short_term)) as advance:

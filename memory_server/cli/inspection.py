@@ -28,7 +28,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.relevance import age_of, age_text
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, engine_of
+from memory_server.kernel.lifecycle import LEAST_ID_CHARS, HistoryStep, Lifecycle, engine_of
 from memory_server.kernel.recalled_block import one_line
 from memory_server.shared_process.control import describe, running
 from sandbox.language import padded
@@ -38,8 +38,6 @@ Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
 SHOWN_CELLS = 70
 SHOWN_NAMES = 10
-LEAST_ID_CHARS = 4
-"""Letters from which on a word can be the beginning of an id: `be` and `add` are words too."""
 
 
 async def chosen(app: App, flags: Namespace) -> list[str]:

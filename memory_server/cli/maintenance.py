@@ -39,11 +39,11 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.backups import Mode
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.lifecycle import engine_of
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import iso
+from memory_server.memories import forgetting
 from memory_server.shared_process.control import describe, running
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
@@ -73,9 +73,8 @@ async def undo(app: App, flags: Namespace) -> None:
         raise InvalidInput(
             "--dry-run works only with --memory. To reverse a change you have undone, undo the new change."
         )
-    engine = engine_of(app.memories.engines, flags.change)
     place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    done, out = await engine.undo(flags.change, place, by="undo_change"), console()
+    done, out = await forgetting.undo(app.memories.engines, flags.change, place, by="undo_change"), console()
     out.print(escape(_("Undid {change}; change {id}.", flags.change, done.id)))
     for step in done.steps:
         out.print(Text(f"- {step_text(step)}"))

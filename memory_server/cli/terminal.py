@@ -66,8 +66,9 @@ def escape(text: str) -> str:
     return escape(translated(text))
 
 
-def print_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge."""
+def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = ()) -> None:
+    """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge, and the
+    words `marked` stand out."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -78,7 +79,9 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
     for number, (*cells, last) in enumerate(rows):
         padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
         line = "  ".join([*padded, clipped(last, room)]).rstrip()
-        out.print(Text(line, style="" if number else "bold"))
+        shown = Text(line, style="" if number else "bold")
+        shown.highlight_words(marked if number else (), "reverse", case_sensitive=False)
+        out.print(shown)
 
 
 def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:
@@ -127,6 +130,15 @@ def reading(name: object) -> Iterator[None]:
         yield
     except OSError as error:
         raise InvalidInput("{name} cannot be read: {reason}.", name, error.strerror) from error
+
+
+def confirmed(question: str, *, otherwise: str) -> bool:
+    """Whether a person at this terminal agrees. Raises InvalidInput with `otherwise`: nobody is there."""
+    if CAPTURED_IO.get() is not None or sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidInput(otherwise)
+    sys.stderr.write(f"{translated(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
 def complain(sentence: str) -> None:

@@ -9,7 +9,7 @@ here needs its form there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal, assert_never
 
@@ -124,6 +124,14 @@ def putting(memory: Memory, before: Memory | None) -> Change:
 
 def removing(memory: Memory, reason: ForgetReason) -> Change:
     return Forgotten(memory, reason) if isinstance(memory, ShortTermMemory) else TriggerRemoved(memory, reason)
+
+
+def memories_in(changes: Iterable[Change]) -> Iterator[Memory]:
+    """The memories that these changes hold, as they were before and after."""
+    for change in changes:
+        for name in ("memory", "before"):
+            if isinstance(memory := getattr(change, name, None), ShortTermMemory | LongTermMemory):
+                yield memory
 
 
 def apply(state: ConversationState, changes: Iterable[Change]) -> None:

@@ -6,12 +6,13 @@ A restore and an import are the same decision, made before anything is written. 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from memory_server.conversations.changes import Change, CleanedUp, Restored, putting, removing
-from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
+from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory, marks_of
 from memory_server.kernel.backups import MergeCounts, Mode
+from memory_server.kernel.erasure import left_out_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,15 @@ class Contents:
     def count(self) -> int:
         """Memories of both kinds."""
         return len(self.short_term) + len(self.long_term)
+
+
+def without_erased(contents: Contents, erased: Callable[[Iterable[str]], bool]) -> Contents:
+    """`contents` without what was erased for good, and with a sentence on that."""
+    short = tuple(each for each in contents.short_term if not erased(marks_of(each)))
+    long = tuple(each for each in contents.long_term if not erased(marks_of(each)))
+    count = contents.count - len(short) - len(long)
+    said = (*contents.left_out, left_out_text(count)) if count else contents.left_out
+    return replace(contents, short_term=short, long_term=long, left_out=said)
 
 
 def contents_of(state: ConversationState) -> Contents:

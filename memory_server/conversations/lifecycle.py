@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
 from itertools import islice
@@ -22,12 +22,15 @@ from memory_server.conversations.changes import (
     TriggerSet,
     Unpinned,
     change_id,
+    memories_in,
+    removing,
 )
-from memory_server.conversations.contents import Contents, contents_of, restore_changes
+from memory_server.conversations.contents import Contents, contents_of, restore_changes, without_erased
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import ConversationState, conversation_id_of
+from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory, conversation_id_of, texts_of
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
@@ -35,9 +38,11 @@ from memory_server.kernel.lifecycle import (
     Copied,
     Examine,
     HistoryStep,
+    Item,
     Leaving,
     PastChange,
     RestoredPlace,
+    Sought,
     Undone,
 )
 from memory_server.kernel.text import Finding, beginning
@@ -76,6 +81,63 @@ class ConversationLifecycle:
     async def places(self) -> list[str]:
         return await self._conversations.ids()
 
+    async def find(self, sought: Sought) -> list[Item]:
+        found: list[Item] = []
+        for name in await self.places() if sought.user is None else ():
+            if sought.looks_in(name, "memories", "triggers"):
+                state = await self._services.store.read(name)
+                live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
+                gone = [] if sought.archived is False else await self._services.store.archive(name)
+                keys = {(type(memory), memory.key) for memory in live}
+                removed = {
+                    (type(each.memory), each.memory.key): each.memory for each in gone
+                }  # the last removal counts
+                items = [_item(name, memory) for memory in live]
+                items += [_item(name, memory, archived=True) for key, memory in removed.items() if key not in keys]
+                found += await asyncio.to_thread(sought.among, items)
+        return sorted(found, key=lambda item: -item.at_ms)
+
+    async def forget(self, items: Collection[Item], *, by: str) -> int:
+        count = 0
+        for place in sorted({item.place for item in items if item.family in ("memories", "triggers")}):
+            short, long = (
+                {i.id for i in items if i.place == place and i.family == f} for f in ("memories", "triggers")
+            )
+
+            def decide(state: ConversationState) -> tuple[Sequence[Change], _Gone]:
+                gone: list[Memory] = [each for key, each in state.short_term.items() if key in short]  # noqa: B023
+                gone += [each for key, each in state.long_term.items() if key in long]  # noqa: B023
+                return [removing(each, "deleted") for each in gone], _Gone(len(gone))
+
+            count += (await self._services.commit(place, decide, by=by)).count
+        return count
+
+    async def texts_of(self, items: Collection[Item]) -> set[str]:
+        found: set[str] = set()
+        for place in {item.place for item in items if item.family in ("memories", "triggers")}:
+            names = {item.id for item in items if item.place == place}
+            state = await self._services.store.read(place)
+            for known in (state.short_term, state.long_term):
+                found.update(text for key, memory in known.items() if key in names for text in texts_of(memory))
+            for commit in await self._services.store.history(place, limit=_ALL):
+                for memory in memories_in(commit.changes):
+                    found.update(texts_of(memory) if memory.key in names else ())
+        return found
+
+    async def erase(self, erasure: Erasure) -> None:
+        for place in await self.places():
+            await self._services.store.compact(place, erased=erasure.held_in)
+
+    async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
+        def is_gone(memory: Memory) -> bool:
+            return memory.key in erasure.ids or erasure.held_in(texts_of(memory))
+
+        def kept(contents: Contents) -> Contents:
+            short = tuple(each for each in contents.short_term if not is_gone(each))
+            return replace(contents, short_term=short, long_term=tuple(e for e in contents.long_term if not is_gone(e)))
+
+        await asyncio.to_thread(backups.rewrite, name, kept)
+
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
     ) -> list[PastChange]:
@@ -88,8 +150,9 @@ class ConversationLifecycle:
     async def _history(self, name: str, before: str | None, limit: int) -> list[PastChange]:
         commits = await self._conversations.get(name).archive.history(before=before, limit=limit)
         return [
-            PastChange(change_id(name, made.version), name, made.at_ms, made.by, tuple(map(step_of, made.changes)))
+            PastChange(change_id(name, made.version), name, made.at_ms, made.by, steps or (HistoryStep(_("erased")),))
             for made in commits
+            for steps in [tuple(map(step_of, made.changes))]
         ]
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
@@ -192,6 +255,7 @@ class ConversationLifecycle:
             )
 
     async def _restore(self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: int) -> RestoredPlace:
+        contents = without_erased(contents, self._services.erased)
         name = contents.conversation_id
         archived = archived_ids(await self._services.store.archive(name))
 
@@ -220,6 +284,12 @@ class _Counted(Done):
     counts: MergeCounts
 
 
+@dataclass(frozen=True, slots=True)
+class _Gone(Done):
+    count: int
+
+
+_ALL = 2**62
 _DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
 """Changes that are named by their class."""
 
@@ -239,6 +309,14 @@ def step_of(change: Change) -> HistoryStep:
             return HistoryStep(_("cleaned up"))
         case _:
             return HistoryStep(_(type(change).__name__.lower()), change.memory.id, beginning(change.memory.text))
+
+
+def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
+    if isinstance(memory, ShortTermMemory):
+        return Item("memories", place, memory.id, memory.time_ms, memory.text, archived=archived)
+    at_ms = memory.updated_ms or memory.created_ms
+    also = memory.trigger, memory.created_context, memory.updated_context or ""
+    return Item("triggers", place, memory.name, at_ms, memory.prompt, memory.name, archived=archived, also=also)
 
 
 def _leaving(gone: Forgotten) -> Leaving:

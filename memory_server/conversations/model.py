@@ -117,6 +117,25 @@ class ConversationState:
         return self.short_term if isinstance(memory, ShortTermMemory) else self.long_term
 
 
+def texts_of(memory: Memory) -> tuple[str, ...]:
+    """What was said: the text of a memory, and its messages; or the texts of a trigger."""
+    if isinstance(memory, ShortTermMemory):
+        return (memory.text, *(message.content for message in memory.messages))
+    return tuple(filter(None, (memory.prompt, memory.trigger, memory.created_context, memory.updated_context)))
+
+
+_SAID_OFTEN_CHARS = 60
+
+
+def marks_of(memory: Memory) -> tuple[str, ...]:
+    """Texts of a memory by which it is known again: its text, and its messages without short answers of a model, which
+    it gives to others too."""
+    if isinstance(memory, LongTermMemory):
+        return (memory.prompt,)
+    said = (one for one in memory.messages if one.role == "user" or len(one.content) >= _SAID_OFTEN_CHARS)
+    return (memory.text, *(message.content for message in said))
+
+
 def conversation_id_of(text: str, what: str = "conversation_id") -> str:
     """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. `what`: its name
     in errors. Raises InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates."""

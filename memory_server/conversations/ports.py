@@ -58,9 +58,12 @@ class ConversationStore(Protocol):
     async def conversations(self) -> list[str]:
         """The ids of all conversations that were ever written to, sorted."""
 
-    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
+    async def compact(
+        self, conversation_id: str, *, now_ms: int | None = None, erased: Callable[[Any], bool] | None = None
+    ) -> None:
         """Fold the conversation's commits into its base, so that the next opening is quick, and delete history and
-        archive that are older than they are kept, counted back from `now_ms` (default: the store's clock)."""
+        archive that are older than they are kept, counted back from `now_ms` (default: the store's clock). `erased`:
+        delete too each change of the past that it is true of, given as JSON; the versions stay."""
 
     async def aclose(self) -> None:
         """Finish pending work and release everything; idempotent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from random import Random
@@ -49,7 +49,7 @@ class Services:
     `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
     session of calls that name none; None: unknown. `paused` gives the pause that lasts now; `full` says whether
     the memories take all the room that they may. `meter` counts calls and events. `meaning` gives the vectors of
-    texts; None: no model makes any."""
+    texts; None: no model makes any. `erased`: whether one of these texts was erased for good."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -67,6 +67,7 @@ class Services:
     full: Callable[[], bool] = lambda: False
     meter: Meter = field(default_factory=Meter)
     meaning: Callable[[], Similarities] | None = None
+    erased: Callable[[Iterable[str]], bool] = lambda _texts: False
 
     def refuse_while_paused(self) -> None:
         """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is

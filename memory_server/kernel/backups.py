@@ -113,6 +113,10 @@ class BackupStore(Protocol):
         """The facts of a backup and its conversations. The whole backup is checked first. Raises BackupNotFound;
         BackupBroken: it is damaged, cut off or of a newer format."""
 
+    def rewrite(self, name: str, change: Callable[[Any], Any]) -> None:
+        """Put in place of each conversation what `change` makes of it; the backup is there as it was or as it will be.
+        Raises as `open` does."""
+
     def try_hold(self, name: str) -> Callable[[], None] | None:
         """Let nobody delete or restore the backup called `name` before what this gives is called; None: another process
         does that now. Does not wait."""

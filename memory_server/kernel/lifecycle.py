@@ -3,7 +3,7 @@ history, clean-up, upkeep, doctor and backups loop over the engines. tests/test_
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
@@ -12,12 +12,82 @@ from memory_server.kernel.text import Finding
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+    from memory_server.kernel.erasure import Erasure
 
 HISTORY_PAGE = 50
 """Changes on a page of the history: what fits on a screen or two."""
 
 
+LEAST_ID_CHARS = 4
+"""Letters from which on a word can be the beginning of an id: `be` and `add` are words too."""
+
+
 Kept = Literal["conversations", "knowledge"]
+Family = Literal["memories", "triggers", "notes", "sessions", "layers", "refs"]
+FAMILIES: tuple[Family, ...] = ("memories", "triggers", "notes", "sessions", "layers", "refs")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A memory or an entry that is kept. `place` as in `PastChange`, of layers `layers/project`. `id`: what a person
+    names it by: the id of a memory, note or ref, the name of a trigger, the number of a fact of a session, the key of
+    an entry of a layer; `aliases` are its other names. `at_ms`: when it was said or changed last, in milliseconds since
+    1970. `also`: texts of it that are not shown, such as tags, and can be looked for too."""
+
+    family: Family
+    place: str
+    id: str
+    at_ms: int
+    text: str
+    title: str = ""
+    archived: bool = False
+    aliases: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Which items are meant: those that meet every condition given. `words`: all are held, also as parts of words, in
+    any case, full-width or not, in Traditional or Simplified characters. `ids`: one of them, or the beginning of its
+    id. `user`: facts of this user only. `archived` None: live and archived ones."""
+
+    words: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    family: Family | None = None
+    place: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    user: str | None = None
+    archived: bool | None = False
+
+    def looks_in(self, place: str, *families: Family) -> bool:
+        """Whether something in this place, of one of these families, can be meant."""
+        of_user = self.user is None or place == f"sessions/{self.user}"
+        return self.place in (None, place) and of_user and (self.family is None or self.family in families)
+
+    def among(self, items: Iterable[Item]) -> list[Item]:
+        """Those that are meant."""
+        from nlp.index_terms import index_form  # here: hooks do not look for items
+
+        words, ids = tuple(map(index_form, self.words)), tuple(each.casefold() for each in self.ids)
+
+        def meant(item: Item) -> bool:
+            early = self.since_ms is not None and item.at_ms < self.since_ms
+            late = self.until_ms is not None and item.at_ms > self.until_ms
+            if early or late or self.family not in (None, item.family) or self.archived not in (None, item.archived):
+                return False
+            if ids and not any(_names(each, item) for each in ids):
+                return False
+            held = index_form("\n".join((item.title, item.text, *item.also))) if words else ""
+            return all(word in held for word in words)
+
+        return list(filter(meant, items))
+
+
+def _names(sought: str, item: Item) -> bool:
+    if len(sought) >= LEAST_ID_CHARS and item.id.casefold().startswith(sought):
+        return True
+    return sought in (name.casefold() for name in (item.id, *item.aliases))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +175,23 @@ class Lifecycle(Protocol):
 
     async def places(self) -> list[str]:
         """Where something is or was stored, sorted."""
+
+    async def find(self, sought: Sought) -> list[Item]:
+        """The items that are meant, newest first."""
+
+    async def forget(self, items: Collection[Item], *, by: str) -> int:
+        """Move those of `items` that are live here into the archive, as one change for each place; how many these
+        were."""
+
+    async def texts_of(self, items: Collection[Item]) -> set[str]:
+        """All texts of `items`, live or archived, that this engine has, also those that they had before an edit."""
+
+    async def erase(self, erasure: Erasure) -> None:
+        """Remove for good, from all that this engine keeps, what is erased. Its live items were forgotten before. A
+        crash leaves the old or the new state of each store; doing it again finishes."""
+
+    async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
+        """The same in what a backup holds of this engine, which is checked before; all of it or nothing."""
 
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE

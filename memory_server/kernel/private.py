@@ -7,9 +7,10 @@ as in a message that was cut, hides all text before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from typing import Any
 
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import local
@@ -57,6 +58,21 @@ def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
             continue
         kept.append(message if content is message.content else replace(message, content=content))
     return tuple(kept)
+
+
+_FORGET = re.compile(r"(?:.*[^a-zA-Z])?forget")
+
+
+def calls_forget(message: Any) -> bool:
+    """Whether a message of a client, in the form of Anthropic or OpenAI, calls our tool `forget`, which clients give a
+    prefix. Nothing of such a turn is stored."""
+    if not isinstance(message, Mapping):
+        return False
+    content, calls = message.get("content"), message.get("tool_calls")
+    parts = [message.get("function_call"), *(content if isinstance(content, list) else ())]
+    parts += [each.get("function") for each in calls if isinstance(each, Mapping)] if isinstance(calls, list) else []
+    names = (part.get("name") for part in parts if isinstance(part, Mapping))
+    return any(isinstance(name, str) and _FORGET.fullmatch(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
+from memory_server.kernel.erasure import Erasure, left_out_text
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     Cleaned,
     Copied,
     Examine,
+    Family,
     HistoryStep,
+    Item,
     Leaving,
     PastChange,
     RestoredPlace,
+    Sought,
     Undone,
 )
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
-from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Reason, change_id, is_change_id, seq_of
+from memory_server.knowledge.entry import (
+    EVERYTHING,
+    Change,
+    Entry,
+    Filter,
+    Operation,
+    Purge,
+    Reason,
+    change_id,
+    is_change_id,
+    seq_of,
+)
+from memory_server.knowledge.layers import Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
@@ -59,6 +75,82 @@ class KnowledgeLifecycle:
     async def places(self) -> list[str]:
         return sorted(map(place_of, await self._store.scopes()))
 
+    async def find(self, sought: Sought) -> list[Item]:
+        found: list[Item] = []
+        where = Filter(archived=sought.archived)
+        for scope, store in await self._knowledge.places():
+            if sought.looks_in(place_of(scope), _FAMILIES[scope.space]):
+                entries = await store.read(scope, lambda held: held.entries(where))
+                found += await asyncio.to_thread(sought.among, [_item(scope, entry) for entry in entries])
+        return sorted(found, key=lambda item: -item.at_ms)
+
+    async def forget(self, items: Collection[Item], *, by: str) -> int:
+        """As `Lifecycle.forget`. Files of layers have no history: so a note of the operation names them."""
+        count, now_ms = 0, self._clock()
+        for scope, store in await self._knowledge.places():
+            names = {item.id for item in items if item.place == place_of(scope)}
+
+            def decide(held: ScopeView) -> tuple[Sequence[Change], list[Entry]]:
+                there = [each for each in held.entries(Filter()) if _item(scope, each).id in names]  # noqa: B023
+                return to_archive([(each, "deleted") for each in there], now_ms), there
+
+            gone = (await store.commit(scope, decide, Operation("forget", by))).result if names else []
+            if gone and scope.space == "layers":
+                layer = self._layer(scope)
+                detail = {"keys": [each.key for each in gone], "folder": str(layer.folder.place)}
+                await self._store.log_operation(scope, Operation("forget", by, detail=detail))
+            count += len(gone)
+        self._knowledge.notes.changed()
+        return count
+
+    def _layer(self, scope: Scope) -> Layer:
+        return self._knowledge.layers["global" if scope.owner == "global" else "project"]
+
+    async def _bring_back(self, scope: Scope, operation: Operation, by: str) -> Undone:
+        """Take back that entries of a layer were forgotten, whose files were moved into its archive."""
+        change, layer = change_id(operation.seq), self._layer(scope)
+        if operation.op != "forget" or operation.detail["folder"] != str(layer.folder.place):
+            raise InvalidInput("{change} was made in another folder; run undo in that project.", change)
+        back = [await layer.restore(key, by=by) for key in operation.detail["keys"]]
+        detail = {"change": change, "keys": operation.detail["keys"]}
+        made = await self._store.log_operation(scope, Operation("undo", by, detail=detail))
+        return Undone(change_id(made), tuple(HistoryStep(_("knowledge"), each.key) for each in back))
+
+    async def texts_of(self, items: Collection[Item]) -> set[str]:
+        found: set[str] = set()
+        for scope, store in await self._knowledge.places():
+            names = {item.id for item in items if item.place == place_of(scope)}
+            if not names:
+                continue
+
+            def read(held: ScopeView, scope: Scope = scope, names: Collection[str] = names) -> list[str]:
+                meant = [each for each in held.entries(EVERYTHING) if _item(scope, each).id in names]
+                former = [] if scope.space == "layers" else held.former_texts([each.id for each in meant])
+                return [
+                    *former,
+                    *(text for each in meant for text in (each.body, each.title, *_item(scope, each).also)),
+                ]
+
+            found.update(await store.read(scope, read))
+        return found
+
+    async def erase(self, erasure: Erasure) -> None:
+        """As `Lifecycle.erase`. A repository keeps its own past of the files of a layer."""
+        for scope, store in await self._knowledge.places():
+            if scope.space == "layers" and (names := erasure.in_place(place_of(scope))):
+
+                def decide(held: ScopeView, names: Collection[str] = names) -> tuple[Sequence[Change], None]:
+                    return [Purge(e.id) for e in held.entries(EVERYTHING) if (e.key or e.ref) in names], None
+
+                await store.commit(scope, decide, Operation("erase"))
+        for each in filter(None, (self._store, self._knowledge.ref_options.store)):
+            await each.erase(erasure)
+        self._knowledge.notes.changed()
+
+    async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
+        if await asyncio.to_thread(backups.knowledge_of(name).exists):
+            await self._store.erase(erasure, backups.knowledge_of(name))
+
     async def history(
         self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
     ) -> list[PastChange]:
@@ -68,7 +160,7 @@ class KnowledgeLifecycle:
             page = await self._store.operations(before=seq, limit=limit)
             for scope, done in page:
                 if place in (None, name := place_of(scope)):
-                    ids = done.entries or (None,)
+                    ids = done.entries or done.detail.get("keys") or (None,)
                     steps = (HistoryStep(_(done.op), None if entry is None else str(entry)) for entry in ids)
                     found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
             if place is None or len(page) < limit:
@@ -87,6 +179,8 @@ class KnowledgeLifecycle:
                 place_of(scope),
                 place,
             )
+        if scope.space == "layers":
+            return await self._bring_back(scope, operation, by)
         if REPLACED in operation.detail:
             former = Path(operation.detail[REPLACED])
             if not await asyncio.to_thread(former.exists):
@@ -205,29 +299,60 @@ class KnowledgeLifecycle:
         """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
         `overwrite` makes the store equal to the copy, as one change. Raises StorageError: the copy cannot be used;
         nothing was changed."""
-        other, overwrite = self._store.copy_at(copy), mode == "overwrite"
+        other, overwrite, erased = self._store.copy_at(copy), mode == "overwrite", list[Entry]()
         try:
-            for scope in await other.scopes():
+            for scope in [each for each in await other.scopes() if each.space != "layers"]:
                 if overwrite:
                     count, change = (await other.read(scope, lambda held: held.figures())).count, None
                 else:
                     count, change = await self._merge(other, scope, dry_run=dry_run, by=by)
-                yield RestoredPlace(self.keeps, place_of(scope), MergeCounts(added=count), (), change)
+                again = await other.read(scope, self._again)
+                erased += again
+                said = (left_out_text(len(again)),) if again else ()
+                count -= len(again) if overwrite else 0
+                yield RestoredPlace(self.keeps, place_of(scope), MergeCounts(added=count), said, change)
         finally:
             await other.aclose()
         if overwrite and not dry_run:
-            await self._store.replace_by(copy, NOTES, Operation("overwrite", by))
+            purge = lambda _, held: ([Purge(each.id) for each in self._again(held)], None)  # noqa: E731
+            await self._store.replace_by(copy, NOTES, Operation("overwrite", by), purge if erased else None)
+            if erased:  # also from the free pages
+                await self._store.erase(Erasure((), tuple(each.body for each in erased)))
         self._knowledge.notes.changed()
+
+    def _again(self, held: ScopeView) -> list[Entry]:
+        """The entries that were erased here for good."""
+        return [each for each in held.entries(EVERYTHING) if self._store.erased([each.body])]
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
         theirs = await other.read(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
-            coming = [entry for each in theirs if (entry := _newer(held, each)) is not None]
+            wanted = (each for each in theirs if not self._store.erased([each.body]))
+            coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
             return [] if dry_run else coming, len(coming)
 
         done = await self._store.commit(scope, decide, Operation("restore", by))
         return done.result, done.change_id
+
+
+_FAMILIES: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
+
+
+def _item(scope: Scope, entry: Entry) -> Item:
+    names = {"layers": entry.key or entry.ref, "sessions": str(entry.id)}
+    also = entry.key, *entry.tags, *entry.examples, entry.source, *map(str, entry.metadata.values())
+    return Item(
+        _FAMILIES[scope.space],
+        place_of(scope),
+        names.get(scope.space, entry.ref),
+        entry.updated_ms,
+        entry.body,
+        entry.title,
+        archived=entry.archived_ms is not None,
+        aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
+        also=tuple(filter(None, also)),
+    )
 
 
 def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:

@@ -3,19 +3,20 @@ what takes a change back. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput, NothingToKeep
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
-from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
+from memory_server.knowledge.entry import Change, Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
-from memory_server.knowledge.ports import ScopeView
+from memory_server.knowledge.ports import Decide, ScopeView, T
 from sandbox.locale import _, counted
 
 MOST_AT_ONCE = 500
@@ -39,6 +40,26 @@ def to_keep(content: str) -> str:
     if content.strip() and not kept.strip():
         raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")
     return kept
+
+
+Erased = Callable[[Iterable[str]], bool]
+"""Whether one of these texts was erased for good."""
+
+
+def nothing_erased(_texts: Iterable[str]) -> bool:
+    return False
+
+
+def without_erased(decide: Decide[T], erased: Erased) -> Decide[T]:
+    """The decision, which raises NothingToKeep where it would store again what was erased."""
+
+    def checked(held: ScopeView) -> tuple[Sequence[Change], T]:
+        changes, result = decide(held)
+        if any(isinstance(each, Entry) and each.archived_ms is None and erased([each.body]) for each in changes):
+            raise NothingToKeep("{left}: this text was erased for good, so it is not stored.", left_out_text(1))
+        return changes, result
+
+    return checked
 
 
 def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PATTERNS) -> Role:

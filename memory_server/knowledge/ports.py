@@ -3,12 +3,13 @@ tests/storage/test_entry_store_contract.py holds for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
@@ -55,6 +56,10 @@ class ScopeView(Protocol):
 
     def stored_bytes(self, where: Filter) -> int:
         """Bytes of the texts and metadata of entries, in UTF-8."""
+        ...
+
+    def former_texts(self, ids: Sequence[int]) -> list[str]:
+        """The texts that these entries had before they were changed, as far as they are kept."""
         ...
 
     def search(self, query: Query) -> Hits:
@@ -230,6 +235,11 @@ class EntryFolder(Entries, Protocol):
 class EntryStore(Entries, ModelLedger, Protocol):
     """Entries with their history, as a database keeps them."""
 
+    @property
+    def erased(self) -> Callable[[Iterable[str]], bool]:
+        """Whether one of these texts was erased for good, so that it is not stored again."""
+        ...
+
     async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
@@ -280,6 +290,11 @@ class EntryStore(Entries, ModelLedger, Protocol):
 
     async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
         """Remove the vectors of conversations that were made before that time, except those of the `live` texts."""
+        ...
+
+    async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
+        """Remove for good, from entries, their past, the index, vectors and free pages, what is erased; also from the
+        former copies that `set_aside` made. `copy`: instead, from such a copy of the store."""
         ...
 
     async def copy_to(self, path: Path) -> None:

@@ -94,7 +94,9 @@ class Knowledge:
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
         """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""
         layers = self.layers.known if space in (None, "layers") else ()
-        stored: list[tuple[Scope, Entries]] = [(scope, self.store) for scope in await self.store.scopes(space)]
+        stores = [self.store] if self.ref_options.store is None else [self.store, self.ref_options.store]
+        scopes = [(scope, each) for each in stores for scope in await each.scopes(space)]
+        stored: list[tuple[Scope, Entries]] = [each for each in scopes if each[0].space != "layers"]
         return [*stored, *((replace(LAYER, owner=layer.name), layer.folder) for layer in layers)]
 
     async def found(self, name: str) -> tuple[Scope, Entry]:

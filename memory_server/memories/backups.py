@@ -14,6 +14,7 @@ from functools import partial
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name, pauses
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, RestoredPlace
 from sandbox.locale import _
@@ -98,6 +99,18 @@ class Backups:
     async def listed(self) -> list[Backup]:
         """All backups, newest first."""
         return await asyncio.to_thread(self._store.listed)
+
+    async def erase(self, name: str, erasure: Erasure) -> None:
+        """Remove for good from the backup called `name` what is erased. Raises BackupNotFound; StorageError: a part of
+        it is damaged; nothing was changed."""
+        release = await self._hold(name)
+        try:
+            for engine in self._engines:
+                await engine.check_backup(self._store, name, None)
+            for engine in self._engines:
+                await engine.erase_in(self._store, name, erasure)
+        finally:
+            release()
 
     async def delete(self, name: str) -> None:
         """Delete the backup called `name`. Raises BackupNotFound."""

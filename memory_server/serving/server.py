@@ -23,6 +23,8 @@ from memory_server.tools.base.tool import MAX_BYTES, Tool, ToolFailed, call
 from memory_server.version import __version__
 
 RECALL = ("recall_turn",)
+NOT_BESIDE_HOOKS, LOADED_BESIDE_HOOKS = ("remember_turn",), ("add_long_term_memory", "forget")
+"""What hooks do by themselves is not offered; what a model then needs is always in its context, and the rest is not."""
 MakeServer = Callable[[Resolve, Subscriptions], Server[Any]]
 """Makes a server that takes the call of a request from the first, and whose watchers the second one knows."""
 SEARCHES = ("search_short_term_memories", "search_long_term_memories")
@@ -84,6 +86,8 @@ def instructions(offered: Collection[str] | None = None, *, hooks: bool = False)
             "When you learn something that must come up at a certain date, word, mood or place, store it with "
             "add_long_term_memory."
         )
+    if "forget" in has:
+        said.append("When the user wants something forgotten, call forget; never store the request.")
     said += [sentence for name, sentence in _OF_NOTES.items() if name in has]
     if conversations:
         said.append(
@@ -136,12 +140,14 @@ def build_server(
 
     chosen = None if tools is None else tools()
     offered, answered = (DEFAULT_TOOLS, ANSWERED_TOOLS) if chosen is None else (chosen, chosen)
+    if hooks:
+        offered = {name: tool for name, tool in offered.items() if name not in NOT_BESIDE_HOOKS}
 
     # Making the schemas takes a twentieth of a second: so it is done once, after the handshake.
     @cache
     def listed() -> types.ListToolsResult:
         without = {"output_schema": None} if chosen is None else {}
-        forms = (wire_form(tool, read_only=read_only) for tool in offered.values())
+        forms = (wire_form(tool, read_only=read_only, hooks=hooks) for tool in offered.values())
         return types.ListToolsResult(tools=[form.model_copy(update=without) for form in forms])
 
     def asked(request: Request) -> Call:
@@ -199,10 +205,12 @@ def build_server(
     )
 
 
-def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
-    """A row of the table as `tools/list` gives it; `read_only`: the store changes nothing."""
+def wire_form(tool: Tool, *, read_only: bool = False, hooks: bool = False) -> types.Tool:
+    """A row of the table as `tools/list` gives it; `read_only`: the store changes nothing; `hooks`: those of the client
+    recall and remember."""
     # Claude Code shows its model only the names of tools, except for those marked here.
-    hints = {"anthropic/alwaysLoad": tool.always_loaded, "anthropic/searchHint": tool.search_hint}
+    always = tool.name in LOADED_BESIDE_HOOKS if hooks and keeps_conversations([tool.name]) else tool.always_loaded
+    hints = {"anthropic/alwaysLoad": always, "anthropic/searchHint": tool.search_hint}
     return types.Tool(
         name=tool.name,
         title=tool.title,

@@ -26,10 +26,12 @@ from memory_server.storage.json_store.store import JsonFileStore, StoreParameter
 from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
+    from memory_server.kernel.erasure import Erasure
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
     from memory_server.storage.json_store.repair import RepairPlan
 
+from memory_server.storage.erased_files import ErasedFiles, holding
 from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
 
@@ -78,6 +80,7 @@ class Home:
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
         self.recalls = RecallFiles(place)
+        self.erased = ErasedFiles(place)
 
     @cached_property
     def backups(self) -> BackupFolder:
@@ -100,6 +103,7 @@ class Home:
             read_only=given.read_only,
             embeds=embeds,
             meter=self._meter,
+            erased=self.erased.holds,
         )
 
     def layer(self, folder: Path, zone: tzinfo | None, project: Path | None = None) -> EntryFolder:
@@ -118,6 +122,7 @@ class Home:
             wait_seconds=given.wait_seconds,
             read_only=given.read_only,
             meter=self._meter,
+            erased=self.erased.holds,
         )
 
     def passing_entries(self) -> EntryStore:
@@ -131,6 +136,10 @@ class Home:
         from memory_server.storage.entries.pages import write_pages
 
         write_pages(folder, pages)
+
+    def holding(self, erasure: Erasure) -> list[Path]:
+        """The files in which something that is erased still stands. Those that a killed process left are removed."""
+        return holding(self.place, erasure.held_in)
 
     def made(self) -> Path:
         """The folder, which is there after this."""

@@ -55,6 +55,7 @@ _DEFAULT = (
     "delete_long_term_memory",
     "recall_turn",
     "remember_turn",
+    "forget",
 )
 ALL = "all"
 """Stands for the names of all toolsets of conversations."""

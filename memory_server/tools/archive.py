@@ -14,6 +14,7 @@ from memory_server.kernel.lifecycle import engine_of
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
+from memory_server.memories.forgetting import is_together, undo
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
@@ -250,10 +251,11 @@ async def undo_change(
     changeId: Annotated[Text, "As the tool that made the change returned it"],
     conversation_id: ConversationId = None,
 ) -> UndoResult:
-    engine = engine_of(call.memories.engines, changeId)
+    engines, place = call.memories.engines, None
+    if not is_together(changeId) and engine_of(engines, changeId).keeps == "conversations":
+        place = call.conversations.get(conversation_id).id
     call.memories.services.refuse_where_full()
-    place = call.conversations.get(conversation_id).id if engine.keeps == "conversations" else None
-    return UndoResult.of(await engine.undo(changeId, place, by="undo_change"), undone=changeId)
+    return UndoResult.of(await undo(engines, changeId, place, by="undo_change"), undone=changeId)
 
 
 class HistoryEntry(Result):

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from memory_server.kernel.errors import MemoryPaused, NothingToKeep
+from memory_server.conversations.services import OWN
+from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
+from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.private import calls_forget
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.text import beginning
+from memory_server.kernel.times import iso
+from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import MAX_CHARS, noted_block, recall_for_turn, recalled_block
@@ -62,6 +69,13 @@ async def recall_turn(
     )
 
 
+_KEPT_OUT = {"role": "user", "content": "<private>what was asked to be forgotten</private>"}
+
+
+def _unless_forgetting(given: Any) -> Any:
+    return [_KEPT_OUT] if isinstance(given, list) and any(map(calls_forget, given)) else given
+
+
 class RememberResult(Result):
     success: bool
     id: Annotated[str | None, From("memory.id", words="Left out where nothing is kept")] = None
@@ -86,7 +100,7 @@ class RememberResult(Result):
 )
 async def remember_turn(
     call: Call,
-    messages: Annotated[Messages, "What was said since the last call"],
+    messages: Annotated[Messages, BeforeValidator(_unless_forgetting), "What was said since the last call"],
     conversation_id: ConversationId = None,
     turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "The same turn is stored once"] = None,
 ) -> RememberResult:
@@ -96,3 +110,68 @@ async def remember_turn(
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
     return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)
+
+
+_MOST_SHOWN = 50
+_FORGETS = ("memories", "triggers", "notes", "refs")
+"""What a model may forget: facts of users and entries of layers are others' too, and have tools of their own."""
+
+
+class ForgetRow(Result):
+    id: str
+    family: str = Field(description="`memories`, `triggers`, `notes` or `refs`")
+    at: Annotated[str, From("at_ms", iso, "When it was said or changed")]
+    text: Annotated[str, From(form=beginning, words="Its beginning")]
+
+
+class ForgetResult(Result):
+    found: int = Field(description="How many there are")
+    items: Annotated[list[ForgetRow], Field(description="The newest of them")]
+    forgotten: bool = Field(description="false: nothing was changed yet")
+    changeId: str | None = Field(None, description="Brings all of it back: `memory-server undo ID`")
+
+    def __str__(self) -> str:
+        lines = [f"- {one_line(item.id)} {one_line(item.text)}" for item in self.items]
+        if not self.found:
+            return _("Nothing has these words or ids, so nothing was forgotten; try fewer or other words.")
+        if not self.forgotten:
+            said = _("This would go; call again with confirm: true if all of it is meant, else with ids:")
+        else:
+            said = _("Forgotten; `memory-server undo {change}` brings it back:", self.changeId)
+        return joined("\n", [said, *lines])
+
+
+@tool(
+    title="Forget",
+    description=(
+        "Forget what the user wants forgotten. Without `confirm` it only says what would go. The turn in which it is "
+        "called is not stored."
+    ),
+    destructive=True,
+    idempotent=True,
+    search_hint="forget delete remove erase memory 忘记 忘掉 删除",
+)
+async def forget(
+    call: Call,
+    words: Annotated[
+        Text | None, Field(max_length=1_000), "All of them are in what is meant: `dentist Halloran`"
+    ] = None,
+    ids: Annotated[list[Text], Field(max_length=200), "Instead, as a call without `confirm` gave them"] = [],
+    conversation_id: ConversationId = None,
+    confirm: Annotated[bool, "Forget it"] = False,
+) -> ForgetResult:
+    if bool(ids) == bool(words and words.strip()):
+        raise InvalidInput("Give either words that it holds, or ids; then nothing else is forgotten.")
+    usual, memories = call.conversations.get(conversation_id).id, call.memories
+    everywhere = conversation_id is None and memories.services.scope != OWN
+    sought = Sought(ids=tuple(ids), words=tuple((words or "").split()))
+    meant = [
+        item
+        for engine in memories.engines
+        for item in await engine.find(sought)
+        if item.family in _FORGETS and (everywhere or item.family in _FORGETS[2:] or item.place == usual)
+    ]
+    meant.sort(key=lambda item: -item.at_ms)
+    change = await forgetting.forget(memories.engines, meant) if confirm and meant else None
+    rows = ForgetRow.each(meant[:_MOST_SHOWN])
+    return ForgetResult(found=len(meant), items=rows, forgotten=change is not None, changeId=change)

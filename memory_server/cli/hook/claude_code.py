@@ -21,6 +21,7 @@ from io import BytesIO
 from typing import Any
 
 from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
+from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
@@ -68,11 +69,13 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave."""
+    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
+    our tool `forget` was called in it."""
 
     id: str
     messages: tuple[Message, ...]
     asked: tuple[Message, ...]
+    forgot: bool = False
 
 
 def event_of(given: Any) -> HookEvent:
@@ -151,7 +154,19 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
     if answer := _cleaned(event.last_assistant_message or ""):
         answers = [Message("assistant", answer, answers[-1].time_ms if answers else None)]
     turn = f"{event.session_id or ''}/{event.prompt_id or prompt_id or asked.time_ms}"
-    return Turn(turn, as_said([asked, *answers[-1:]]), _searched_by(messages[:last], asked))
+    asked_by = _searched_by(messages[:last], asked)
+    return Turn(turn, as_said([asked, *answers[-1:]]), asked_by, b"forget" in transcript and _forgot(transcript))
+
+
+def _forgot(transcript: bytes) -> bool:
+    """Whether our tool `forget` was called after the last prompt."""
+    forgot = False
+    for entry in map(_entry, filter(_OF_A_MESSAGE.search, transcript.splitlines())):
+        message = _message(entry)
+        forgot = not (message and message.role == "user") and (
+            forgot or calls_forget(entry.get("message", entry.get("data")))
+        )
+    return forgot
 
 
 def _said(transcript: bytes) -> list[tuple[Message, str | None]]:

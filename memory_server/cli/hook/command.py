@@ -149,6 +149,10 @@ async def _remembered(settings: Settings, event: HookEvent, shared: Shared | Non
     session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
     async with _opened(settings, session, shared, tidies=True) as app:
         kept = app.conversation().short_term
+        if turn.forgot:  # nor is what was asked for it
+            asked = {"session": event.session_id, "turn": event.prompt_id}
+            app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
+            return ""
         with suppress(NothingToKeep):
             stored = await kept.add(turn.messages, turn=turn.id, by="hook")
             if stored.change_id is not None and len(turn.messages) > 1:

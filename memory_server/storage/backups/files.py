@@ -126,6 +126,16 @@ class BackupFolder:
                 ) from error
             yield backup, _conversations(file, start)
 
+    def rewrite(self, name: str, change: Callable[[Contents], Contents]) -> None:
+        with self.open(name) as (backup, conversations):
+            writer = BackupFileWriter(self, name, backup.created_ms, numbered=False)
+            try:
+                for contents in conversations:
+                    writer.add(change(contents))
+                writer.finish(anew=True)
+            finally:
+                writer.discard()
+
     def knowledge_of(self, name: str) -> Path:
         """Where the knowledge of that backup is, or would be: a file beside it."""
         return self.folder / f"{backup_name(name)}{KNOWLEDGE_ENDING}"
@@ -216,8 +226,9 @@ class BackupFileWriter:
         for place, more in enumerate((1, len(contents.short_term), len(contents.long_term))):
             self._counts[place] += more
 
-    def finish(self) -> Backup:
-        """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
+    def finish(self, *, anew: bool = False) -> Backup:
+        """Make the backup durable and visible; `anew`: in place of the one of its name. Raises InvalidInput: another
+        backup took the name meanwhile."""
         conversations, short, long = self._counts
         with _storage_errors(self._path.parent):
             self._gzip.write(record_lines.last_line(conversations))
@@ -240,7 +251,11 @@ class BackupFileWriter:
                 folders.sync_file(whole.fileno())
                 size = whole.tell()
             with self._store.exclusively():
-                self._publish()
+                if anew:
+                    folders.take_name(self._aside, self._path)
+                    folders.sync_folder(self._path.parent)
+                else:
+                    self._publish()
             self.discard()
         return Backup(self._name, self._created_ms, size, conversations, short, long)
 

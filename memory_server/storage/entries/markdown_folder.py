@@ -35,6 +35,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
+from memory_server.knowledge.policies import Erased, nothing_erased, without_erased
 from memory_server.knowledge.ports import Committed, Decide, ScopeView
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
@@ -74,6 +75,7 @@ class MarkdownFolder:
     wait_seconds: float = 10.0
     read_only: bool = False
     meter: Meter = field(default_factory=Meter)
+    erased: Erased = nothing_erased
 
     def __post_init__(self) -> None:
         self.archive = self.place / ARCHIVE
@@ -98,7 +100,7 @@ class MarkdownFolder:
             lock = self._locked()
             try:
                 with self._alone:
-                    return self._decide_and_write(decide)
+                    return self._decide_and_write(without_erased(decide, self.erased))
             finally:
                 lock.release()
 

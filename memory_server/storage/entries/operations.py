@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.rows import ScopeRows, json_value
-from memory_server.storage.entries.vectors import KEY_BYTES
+from memory_server.storage.entries.vectors import KEY_BYTES, vector_key
 from nlp.index_terms import signature
 
 T = TypeVar("T")
@@ -98,6 +99,44 @@ def rebuild(connection: sqlite3.Connection) -> int:
             held.index(entry)
     connection.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
     return int(connection.execute("SELECT count(*) FROM terms").fetchone()[0])
+
+
+def erase(connection: sqlite3.Connection, erasure: Erasure) -> None:
+    """Delete what is erased from all tables, and make the index again, which keeps the terms of deleted entries."""
+    execute, lenient = connection.execute, schema.is_lenient(connection)
+    texts = "e.title, e.body, e.tags, e.examples, e.metadata, e.source, e.key"
+    rows = execute(
+        f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {texts} FROM entries e JOIN scopes s ON s.id = e.scope"
+    )
+    for number, ref, vector, space, owner, *held in rows.fetchall():
+        place = "/".join(filter(None, (space, owner)))
+        named = {ref, str(number)} & erasure.in_place(place)
+        if named or erasure.held_in([*held[:2], *(json_value(each, [], lenient) for each in held[2:5]), *held[5:]]):
+            execute("DELETE FROM vectors WHERE key = ?", (vector,))
+            execute("DELETE FROM entries WHERE id = ?", (number,))
+            execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (number,))
+    for item in erasure.items:
+        if item.family == "memories":
+            key = vector_key("", Scope("conversations", item.place), item.text)[4:]
+            execute("DELETE FROM vectors WHERE substr(key, 5) = ?", (key,))
+    for number, before in execute("SELECT rowid, before FROM changes WHERE before NOTNULL").fetchall():
+        if erasure.held_in(json_value(before, {}, lenient)):
+            execute("UPDATE changes SET before = '{}' WHERE rowid = ?", (number,))
+    for seq, caller, detail, error in execute("SELECT seq, caller, detail, error FROM operations").fetchall():
+        if erasure.held_in([json_value(caller, {}, lenient), json_value(detail, {}, lenient), error]):
+            execute("UPDATE operations SET caller = '{}', detail = '{}', error = NULL WHERE seq = ?", (seq,))
+    for place, key in execute("SELECT place, key FROM uses").fetchall():
+        if erasure.held_in(key):
+            execute("DELETE FROM uses WHERE place = ? AND key = ?", (place, key))
+    if erasure.user is not None:
+        of_user = "(SELECT id FROM scopes WHERE space = 'sessions' AND owner = ?)"
+        execute(
+            f"DELETE FROM changes WHERE operation IN (SELECT seq FROM operations WHERE scope IN {of_user})",
+            (erasure.user,),
+        )
+        execute(f"DELETE FROM operations WHERE scope IN {of_user}", (erasure.user,))
+        execute(f"DELETE FROM scopes WHERE id IN {of_user} AND id NOT IN (SELECT scope FROM entries)", (erasure.user,))
+    rebuild(connection)
 
 
 def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:

@@ -159,6 +159,13 @@ class ScopeRows:
         )
         return [Former(row[0], row[1] and json_value(row[1], {}, self._lenient), row[2]) for row in rows]
 
+    def former_texts(self, ids: Sequence[int]) -> list[str]:
+        rows = self._connection.execute(
+            f"SELECT before FROM changes WHERE before NOTNULL AND entry {_AMONG}", (_text(list(ids)),)
+        )
+        values = [json_value(row[0], {}, self._lenient) for row in rows]
+        return [each[name] for each in values for name in ("body", "title", "source") if each.get(name)]
+
     def search(self, query: Query) -> Hits:
         sought = sought_in(query.text) if self._number is not None else ()
         ranked, left_off = self._ranked(query, sought) if sought else ([], Counter())

@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from memory_server.conversations.archive import KEEP_MS
 from memory_server.kernel import files as folders
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError, StorageUnwritable
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.meter import Meter
@@ -28,9 +29,10 @@ from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
+from memory_server.knowledge.policies import Erased, nothing_erased, without_erased
 from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later, ModelCall, ScopeView
 from memory_server.storage.entries import examination, operations, rows, schema, vectors
-from memory_server.storage.entries.sqlite_work import copy_database, fill, run_in_thread
+from memory_server.storage.entries.sqlite_work import copy_database, empty_free_pages, erase_copy, fill, run_in_thread
 from sandbox.locale import _
 
 T = TypeVar("T")
@@ -62,6 +64,7 @@ class SqliteStore:
     mirror: bool = False
     embeds: str = ""
     meter: Meter = field(default_factory=Meter)
+    erased: Erased = nothing_erased
 
     def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, "entries-write")
@@ -74,7 +77,7 @@ class SqliteStore:
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         if not self.read_only and self.place is not None and not self.place.exists():
             await self.read(scope, decide)  # a decision that refuses must not leave an empty database
-        dated = self._dated(operation)
+        dated, decide = self._dated(operation), without_erased(decide, self.erased)
         return await self._write(lambda c: operations.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
 
     async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
@@ -160,6 +163,15 @@ class SqliteStore:
         if values and not self.read_only:
             await self._write(write, _TOUCH_SECONDS)
 
+    async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
+        if self.place is None or copy is not None or self.place.exists():
+            others = [] if self.place is None else sorted((self.place.parent / "archive").glob("knowledge-*.sqlite3"))
+            for path in others if copy is None else [copy]:
+                await self._run(self._writer, partial(erase_copy, path, erasure, self.wait_seconds))
+        if copy is None and (self.place is None or self.place.exists()):
+            await self._write(lambda c: operations.erase(c, erasure))
+            await self._run(self._writer, lambda: empty_free_pages(self._connection("write"), self.wait_seconds))
+
     async def copy_to(self, path: Path) -> None:
         await self._read(partial(copy_database, path=path))
 
@@ -214,7 +226,7 @@ class SqliteStore:
                 number = rows.ScopeRows(source, scope, make=True).log_operation(noted, ())
                 if present is not None and later is not None:
                     kept = replace(dated, op="keep", detail={})
-                    for each in operations.scopes(present):
+                    for each in dict.fromkeys((*operations.scopes(present), *operations.scopes(source))):
                         decide = partial(later, rows.ScopeRows(present, each, self.embeds))
                         operations.commit(source, each, decide, kept, self.embeds)
             return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -11,9 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_server.kernel import files as folders
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
-from memory_server.storage.entries import schema
+from memory_server.storage.entries import operations, schema
 from sandbox.locale import _
+
+_PAUSE_SECONDS = 0.02
 
 
 def fill(source: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
@@ -35,6 +39,25 @@ def copy_database(connection: sqlite3.Connection, path: Path) -> None:
     except BaseException:
         folders.remove_file(path)
         raise
+
+
+def empty_free_pages(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """Write the database anew, and leave nothing in its log, which other processes may read for a while."""
+    connection.execute("VACUUM")
+    deadline = time.monotonic() + wait_seconds
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] and time.monotonic() < deadline:
+        time.sleep(_PAUSE_SECONDS)
+
+
+def erase_copy(path: Path, erasure: Erasure, wait_seconds: float) -> None:
+    """Remove what is erased from a copy, all of it or nothing."""
+    with closing(schema.connect(path, "rw", wait_seconds)) as copy:
+        schema.check(copy, path)
+        copy.execute("PRAGMA secure_delete = ON")
+        copy.execute("BEGIN IMMEDIATE")
+        with copy:
+            operations.erase(copy, erasure)
+        empty_free_pages(copy, wait_seconds)
 
 
 T = TypeVar("T")

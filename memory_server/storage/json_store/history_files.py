@@ -87,6 +87,26 @@ class Past:
             journal.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
         expire_leavings(self._private, horizon)
 
+    def erase(self, erased: Callable[[Any], bool]) -> None:
+        """Remove the changes that `erased` is true of, which may leave a commit without any; and likewise what was set
+        aside. Each file is there as it was or as it will be."""
+
+        def kept(raw: bytes) -> bytes:
+            fields = journal.parse_line(raw)
+            if isinstance(fields, str):  # a line without a checksum, or a broken one
+                return b"" if erased(_piece(raw).fields) or erased(raw) else raw + b"\n"
+            if not erased(fields):
+                return raw + b"\n"
+            return line_of({**fields, "changes": [each for each in fields.get("changes", ()) if not erased(each)]})
+
+        for name in (self._history.name, "archive.jsonl", SET_ASIDE):
+            before = folders.read_if_there(self._private / name) or b""
+            if (after := b"".join(map(kept, before.splitlines()))) != before:
+                folders.replace_file(self._private / name, after)
+        for path, _time in broken_files(self._private):
+            if erased(folders.read_file(path)):
+                folders.remove_file(path)
+
 
 def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
     """Apply `commits`, oldest first, to `state`."""

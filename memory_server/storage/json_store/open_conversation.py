@@ -143,21 +143,28 @@ class OpenConversation:
         return await self._blocking(lambda: read(self._files))
 
     async def compact(
-        self, wait_seconds: float, horizon: Horizon | None = None, still: Callable[[Position], bool] | None = None
+        self,
+        wait_seconds: float,
+        horizon: Horizon | None = None,
+        still: Callable[[Position], bool] | None = None,
+        erased: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Fold the journal, and remove what is beyond `horizon`. `still`: whether it is still needed, asked under the
-        lock, because several processes may begin at once."""
+        """Fold the journal, and remove what is beyond `horizon`, and of the past what is `erased`. `still`: whether it
+        is still needed, asked under the lock, because several processes may begin at once."""
         if not translated(self.folder, self._files.exists):
             return
         async with self._exclusively(wait_seconds) as (state, position, _):
             if still is not None and not still(position):
                 return
             # The state does not change meanwhile: changing it needs the lock that is held here.
-            self._position = await self._blocking(lambda: self._files.compact(state, position))
+            compact = partial(self._files.compact, state, position, mend=erased is not None)
+            self._position = await self._blocking(compact)
             self._commits_since_compaction = 0
             self._meter.count("storage", "compactions")
             if horizon is not None:
                 await self._blocking(lambda: self._files.expire(horizon))
+            if erased is not None:
+                await self._blocking(partial(self._files.erase, erased))
 
     def cancel_idle(self) -> None:
         if self._idle is not None:

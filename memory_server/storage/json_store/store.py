@@ -116,13 +116,15 @@ class JsonFileStore:
             return 0
         return await conversation.look(ConversationFiles.damaged)
 
-    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
+    async def compact(
+        self, conversation_id: str, *, now_ms: int | None = None, erased: Callable[[Any], bool] | None = None
+    ) -> None:
         if self._parameters.read_only:
             return
         now = self._clock() if now_ms is None else now_ms
         horizon = Horizon(now - self._parameters.keep_ms, now)
         conversation = self._conversation(conversation_id)
-        await asyncio.shield(self._begun(conversation.compact(self._parameters.wait_seconds, horizon)))
+        await asyncio.shield(self._begun(conversation.compact(self._parameters.wait_seconds, horizon, erased=erased)))
 
     async def aclose(self) -> None:
         if self._sweep is not None:

@@ -1,0 +1,108 @@
+"""Erasing for good: what is erased, in every form in which it can stand in a file, and the port of the tombstones, by
+which it is known if it comes again. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from memory_server.kernel.lifecycle import Item
+from sandbox.locale import n_
+
+LEAST_BYTES = 8
+"""Of UTF-8: shorter texts stand everywhere. They go with their memory, and are looked for nowhere else."""
+_PIECE_CHARS = 60
+"""Of a longer text, its beginning, middle and end are looked for: a database keeps a long one in several pieces."""
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """What is erased: `items`, and their `texts`, also former ones, that stand in nothing that stays. `words`: what
+    held all of them in the past goes too. `user`: all of this user."""
+
+    items: tuple[Item, ...]
+    texts: tuple[str, ...]
+    pieces: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    user: str | None = None
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Those of short-term memories, which no other thing has."""
+        return frozenset(item.id for item in self.items if item.family == "memories")
+
+    @cached_property
+    def _spelled(self) -> tuple[str, ...]:
+        return tuple(form for text in self.texts for form in spellings(text))
+
+    @cached_property
+    def forms(self) -> tuple[bytes, ...]:
+        """The bytes that must not be found afterwards."""
+        return tuple(form.encode() for piece in self.pieces for form in spellings(piece))
+
+    def in_place(self, place: str) -> frozenset[str]:
+        return frozenset(item.id for item in self.items if item.place == place)
+
+    def held_in(self, value: Any) -> bool:
+        """Whether a value of JSON, or bytes, hold a text or a memory that is erased."""
+        match value:
+            case str():
+                return any(form in value for form in self._spelled) or self._is_named_in(value)
+            case bytes():
+                return any(form in value for form in self.forms)
+            case Mapping():
+                return value.get("id") in self.ids or any(map(self.held_in, value.values()))
+            case list() | tuple():
+                return any(map(self.held_in, value))
+        return False
+
+    def _is_named_in(self, text: str) -> bool:
+        from nlp.index_terms import index_form
+
+        said = index_form(text) if self.words else ""
+        return bool(said) and all(index_form(word) in said for word in self.words)
+
+    def in_recall(self, line: Mapping[str, Any]) -> bool:
+        """Whether a line of the record of recalls tells of it."""
+        names = {item.id for item in self.items}
+        came = [item.get("id") for key in ("came", "near") for item in line.get(key, ())]
+        return self.held_in(line) or not names.isdisjoint([*came, *line.get("used", ())])
+
+
+def left_out_text(count: int) -> str:
+    """What an import, a restore or a late hook says of what it did not bring back."""
+    return n_("{count} erased memory was left out", "{count} erased memories were left out", count)
+
+
+def spellings(text: str) -> set[str]:
+    """A text as it is, and as it stands in JSON, also in JSON inside of JSON."""
+    found = {text}
+    for _ in range(2):
+        found |= {json.dumps(each, ensure_ascii=ascii_only)[1:-1] for each in found for ascii_only in (True, False)}
+    return found
+
+
+def pieces_of(text: str) -> list[str]:
+    """By what a text is found in raw bytes."""
+    if len(text) <= _PIECE_CHARS:
+        return [text]
+    starts = (0, (len(text) - _PIECE_CHARS) // 2, len(text) - _PIECE_CHARS)
+    return [text[start : start + _PIECE_CHARS] for start in starts]
+
+
+class Tombstones(Protocol):
+    """Which texts were erased: a keyed hash of each, and no text; and an erasing that has not ended, with its texts.
+    Blocking calls; they raise OSError."""
+
+    def begin(self, erasure: Erasure) -> None:
+        """Keep what is to be erased until `end`, and its texts as tombstones for good."""
+
+    def begun(self) -> Erasure | None:
+        """What was begun and did not end."""
+
+    def end(self) -> None: ...
+    def holds(self, texts: Iterable[str]) -> bool:
+        """Whether one of these texts was erased."""

@@ -1,0 +1,259 @@
+"""A run of the property of erasing, as a program: words are put into every family, used, backed up, merged, undone and
+restored; then they are erased, by processes that are killed at any step and by one that is not. It prints what is wrong.
+
+    python erasing.py FOLDER SEED
+
+Each step is a process of its own, forked from this one, which has everything imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import os
+import sys
+import traceback
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from memory_server.app import App, open_memory
+from memory_server.cli.parser import main
+from memory_server.config import Settings
+from memory_server.kernel import files
+from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.messages import Message
+from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.memories import forgetting
+from memory_server.storage.entries import operations, sqlite_store, sqlite_work
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import call
+
+KILLED = 9
+SHAPES = (
+    "My dentist is Dr. {} on Elm Street.",
+    "我的牙医是{}医生，在榆树街。",
+    'He said "{}" and\nleft\tby the back door \\ at noon.',
+    "{} " + "walked on and on along the shore " * 300,
+    "｛{}｝ 張偉 ☕ é",
+)
+ALICE = SessionIds("alice")
+
+
+def in_process(work: Callable[[], Any]) -> int:
+    """The exit status of a process that does this: 0, `KILLED`, or 1 with a traceback."""
+    sys.stdout.flush()
+    if (child := os.fork()) == 0:
+        try:
+            work()
+            sys.stdout.flush()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def opened(folder: Path, work: Callable[[App], Any]) -> None:
+    async def run() -> None:
+        settings = Settings(seed=1, layers={"project_dir": folder / "project"})  # type: ignore[arg-type]
+        async with open_memory(folder / "data", settings=settings) as app:
+            await work(app)
+
+    asyncio.run(run())
+
+
+async def fill(app: App, marker: str, rng: Random) -> None:
+    """Secrets and what stays, in every family; then what happens to them in use."""
+
+    def secret() -> str:
+        return rng.choice(SHAPES).format(marker)
+
+    chat, notes, knowledge = app.conversation("小明"), app.knowledge.notes, app.knowledge
+    asked = secret()
+    await chat.short_term.add([Message("user", asked), Message("assistant", secret())], turn="t1")
+    await chat.short_term.add([Message("user", "The cat is called Miso."), Message("assistant", "Nice.")])
+    await app.conversation("other").short_term.add([Message("user", asked)])
+    await chat.long_term.add("meeting", f"Ask about {marker}", f"match_keys(context.messages, ['{marker}']) > 0")
+    await chat.long_term.add("birthday", "Congratulate", "true")
+    note = await notes.remember("tech", "who", secret(), tags=[marker])
+    await notes.remember("tech", "pet", "The cat is called Miso.")
+    await notes.edit(note.entry.ref, append=f"More about {marker}")
+    for text in (asked, f"The phone number of {marker} is known", f"The phone number of {marker} is known well"):
+        await knowledge.sessions.add(ALICE, text, mode="direct")
+    await knowledge.sessions.add(ALICE, "Likes tea in the morning", mode="direct")
+    await knowledge.refs.add(secret())
+    await knowledge.refs.add("A long log of a build")
+    await knowledge.layers["project"].save(f"about-{marker}", secret(), ["people"])
+    await knowledge.layers["project"].save("style", "Use tabs", ["code"])
+    await app.memories.backups.make("b1")
+    for deed in rng.sample((recall, undo, restore, forget, reindex, retell, compact, hurt), rng.randint(2, 7)):
+        await deed(app, marker, rng)
+
+
+async def recall(app: App, marker: str, rng: Random) -> None:
+    said = {"messages": [{"role": "user", "content": f"What of {marker}?"}], "conversation_id": "小明"}
+    await call(TOOLS["recall_turn"], app.call, said)
+    await app.knowledge.sessions.search(ALICE, f"phone {marker}")
+    await app.knowledge.layers["project"].retrieve(marker)
+
+
+async def undo(app: App, marker: str, rng: Random) -> None:
+    chat = app.conversation("小明")
+    gone = await chat.short_term.delete(marker)
+    if gone.change_id and rng.random() < 0.5:
+        await chat.archive.undo(gone.change_id)
+
+
+async def restore(app: App, marker: str, rng: Random) -> None:
+    await app.memories.backups.restore("b1", rng.choice(("merge", "overwrite")))  # type: ignore[arg-type]
+
+
+async def forget(app: App, marker: str, rng: Random) -> None:
+    engines = app.memories.engines
+    change = await forgetting.forget(engines, await forgetting.find(engines, [marker], Sought()))
+    if change and rng.random() < 0.5:
+        await forgetting.undo(engines, change, by="undo")
+
+
+async def reindex(app: App, marker: str, rng: Random) -> None:
+    await app.knowledge.notes.reindex()
+
+
+async def retell(app: App, marker: str, rng: Random) -> None:
+    with suppress(Exception):  # it is forgotten
+        await app.conversation("小明").long_term.update("meeting", prompt=f"Ask {marker} again")
+
+
+async def compact(app: App, marker: str, rng: Random) -> None:
+    for name in await app.conversations.ids():
+        await app.store.compact(name)
+
+
+async def hurt(app: App, marker: str, rng: Random) -> None:
+    """A snapshot that is broken and mended, of which a copy is kept."""
+    await compact(app, marker, rng)
+    path = app.store.folder("小明") / "short-term-memory.json"
+    path.write_bytes(path.read_bytes()[:-20] + b"}, {]")
+    os.utime(path, (1, 1))
+    await app.conversation("小明").short_term.add([Message("user", "I like tea.")])
+
+
+def command(folder: Path, *arguments: str) -> int:
+    """The status of a command; what it prints comes only with a wrong one."""
+    project = os.fspath(folder / "project")
+    os.environ |= {"HOME": os.fspath(folder / "home"), "MEMORY_SERVER_LAYERS__PROJECT_DIR": project}
+    os.environ |= {"MEMORY_SERVER_DATA_DIR": os.fspath(folder / "data"), "XDG_CONFIG_HOME": os.fspath(folder / "home")}
+    sys.stdin = io.TextIOWrapper(io.BytesIO())
+    out, err, printed, said = sys.stdout, sys.stderr, io.StringIO(), io.StringIO()
+    sys.stdout, sys.stderr = printed, said
+    try:
+        status = main(["--no-daemon", *arguments])
+    finally:
+        sys.stdout, sys.stderr = out, err
+    if status not in (0, 2):
+        print(f"{arguments} ended with {status}: {printed.getvalue()} {said.getvalue()}")
+    return status
+
+
+def erase(folder: Path, marker: str, kill_at: float = 0) -> None:
+    """Erase the marker; the process ends at the step of this number, before or after it (`.5`)."""
+    steps = 0
+
+    def dying(work: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*given: Any, **more: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps == kill_at:
+                os._exit(KILLED)
+            done = work(*given, **more)
+            if steps + 0.5 == kill_at:
+                os._exit(KILLED)
+            return done
+
+        return step
+
+    if kill_at:
+        for name in ("replace_file", "take_name", "remove_file", "append_durably", "write_aside"):
+            setattr(files, name, dying(getattr(files, name)))
+        operations.erase = dying(operations.erase)
+        sqlite_work.operations = operations
+        for place in (sqlite_work, sqlite_store):
+            place.empty_free_pages = dying(place.empty_free_pages)  # type: ignore[attr-defined]
+    status = command(folder, "forget", marker, "--for-good", "--in-backups", "--yes")
+    assert status == 0 or kill_at, status
+
+
+def found(folder: Path, marker: str) -> list[str]:
+    """Where the marker stands, in any case, also in what is packed."""
+    sought, places = [marker.encode(), marker.lower().encode()], []
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            data = path.read_bytes()
+            with suppress(OSError, zlib.error, EOFError):
+                data += gzip.decompress(data) if data[:2] == b"\x1f\x8b" else b""
+            with suppress(zlib.error):
+                data += zlib.decompress(data) if path.suffix == ".zlib" else b""
+            if any(each in data for each in sought) or any(each.decode() in path.name for each in sought):
+                places.append(str(path.relative_to(folder)))
+    return places
+
+
+async def check(app: App, marker: str, rng: Random) -> None:
+    """What stays is there, nothing is broken, and nothing brings back what was erased."""
+    engines = app.memories.engines
+    kept = {(item.family, item.text) for item in await forgetting.find(engines, [], Sought())}
+    for family, text in (
+        ("memories", "user: The cat is called Miso.\nassistant: Nice."),
+        ("triggers", "Congratulate"),
+        ("notes", "The cat is called Miso."),
+        ("sessions", "Likes tea in the morning"),
+        ("refs", "A long log of a build"),
+        ("layers", "Use tabs"),
+    ):
+        if (family, text) not in kept:
+            print(f"{text!r} of {family} is gone")
+    for engine in engines:
+        for examine in await engine.examinations():
+            for finding in await examine():
+                if finding.grade == "error":
+                    print(f"doctor: {finding.what}")
+        await engine.history(limit=1000)
+    for mode in ("merge", "overwrite"):
+        await app.memories.backups.restore("b1", mode)  # type: ignore[arg-type]
+    if again := await forgetting.find(engines, [marker], Sought(archived=None)):
+        print(f"it came back: {again}")
+
+
+def run(folder: Path, seed: int) -> None:
+    rng = Random(seed)
+    marker = f"Zq{rng.randrange(10**6):06}xw"
+    for name in ("data", "project", "home"):
+        (folder / name).mkdir()
+    if in_process(lambda: opened(folder, lambda app: fill(app, marker, rng))):
+        print("it could not be filled")
+    if len(found(folder, marker)) < 4:
+        print("it was not stored")
+    status = KILLED
+    for kill_at in [rng.randint(2, 80) / 2 for _ in range(rng.randint(0, 3))]:
+        if status == KILLED:
+            status = in_process(lambda at=kill_at: erase(folder, marker, at))  # type: ignore[misc]
+            print(f"{'killed' if status == KILLED else 'ended before'} {kill_at}", file=sys.stderr)
+    if status not in (0, KILLED):
+        print(f"an erasing failed otherwise, with {status}")
+    if status == KILLED and in_process(lambda: erase(folder, marker)):
+        print("the last erasing failed")
+    if places := found(folder, marker):
+        print(f"found in {places}")
+    if in_process(lambda: opened(folder, lambda app: check(app, marker, rng))):
+        print("it could not be checked")
+    if places := found(folder, marker):
+        print(f"found afterwards in {places}")
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), int(sys.argv[2]))
