@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import webbrowser
 from argparse import Namespace
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
 
@@ -15,9 +16,11 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from memory_server.app import App
+from memory_server.cli import forget
 from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain, console
 from memory_server.config import Settings
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.memories import Call
 from memory_server.serving.http.http_server import listening, run_app
@@ -49,7 +52,22 @@ def site_of(app: App) -> Site:
         app.sandbox,
         app.home.pause if writable else None,
         str(Path.home()),
+        eraser=_Eraser(app),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Eraser:
+    """What `memory-server forget --for-good` does."""
+
+    app: App
+
+    async def backups_with(self, erasure: Erasure) -> list[str]:
+        return await forget.backups_with(self.app, erasure)
+
+    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
+        left, damaged = await forget.erase(self.app, erasure, backups)
+        return [*(path.name for path in left), *damaged]
 
 
 async def web(settings: Settings, flags: Namespace) -> None:

@@ -7,14 +7,16 @@ import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from typing import cast
 
 from starlette.responses import RedirectResponse, Response
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import engine_of
+from memory_server.kernel.lifecycle import Family
 from memory_server.kernel.private import Pause
 from memory_server.knowledge.sessions.ids import SessionIds
-from memory_server.web.taking_back import forget
+from memory_server.memories import forgetting
+from memory_server.web.taking_back import erasure_of, forget, item_of
 from memory_server.web.view import MOST_FLASHES, Flash, View, form_of
 from sandbox.locale import _, counted
 
@@ -73,15 +75,26 @@ async def _edit(view: View, form: Form) -> Flash:
 
 
 async def _forget(view: View, form: Form) -> Flash:
-    change = await forget(view, first(form, "id"))
-    until = view.speech.date(view.speech.now_ms + view.site.keep_ms)
-    return Flash(_("1 memory forgotten. On the shelf until {day}.", until), change, view.conversation.id)
+    """Put a memory, a trigger or an entry on the shelf."""
+    family, place = first(form, "family") or "memories", first(form, "place") or view.conversation.id
+    item = await item_of(view, cast(Family, family), place, first(form, "id"))
+    change, until = await forget(view, item), view.speech.date(view.speech.now_ms + view.site.keep_ms)
+    return Flash(_("1 memory forgotten. On the shelf until {day}.", until), change)
+
+
+async def _erase(view: View, form: Form) -> Flash:
+    if view.site.eraser is None:
+        raise InvalidInput("Only the person at the server can erase for good: `memory-server forget --for-good`.")
+    item = await item_of(view, "memories", view.conversation.id, first(form, "id"))
+    left = await view.site.eraser.erase(await erasure_of(view, item), form.get("backup", []))
+    if left:
+        return Flash(_("Erased here; it is still in {places}.", ", ".join(left)))
+    return Flash(_("Erased for good. The whole folder was searched: found in 0 places."))
 
 
 async def _undo(view: View, form: Form) -> Flash:
     change, place = first(form, "change"), first(form, "place")
-    engine = engine_of(view.call.memories.engines, change)
-    done = await engine.undo(change, place or None, by=BY)
+    done = await forgetting.undo(view.call.memories.engines, change, place or None, by=BY)
     return Flash(_("Undone."), done.id, place)
 
 
@@ -100,23 +113,6 @@ async def _restore(view: View, form: Form) -> Flash:
     if space == "notes":
         return Flash(_("It is back."), await knowledge.notes.restore(name, by=BY) or "")
     raise InvalidInput("It comes back by undoing the change that removed it; the list below has that change.")
-
-
-async def _remove_entry(view: View, form: Form) -> Flash:
-    """Put an entry on the shelf."""
-    knowledge, name = view.call.memories.knowledge, first(form, "id")
-    space, _slash, owner = first(form, "family").partition("/")
-    change: str | None = None
-    if space == "layers":
-        await knowledge.layers["global" if owner == "global" else "project"].delete(name, by=BY)
-    elif space == "notes":
-        change = await knowledge.notes.delete(name, by=BY)
-    elif space == "refs":
-        _gone, change = await knowledge.refs.delete(name, by=BY)
-    else:
-        change = (await knowledge.sessions.delete(SessionIds(owner), _number(name), by=BY)).change_id
-    until = view.speech.date(view.speech.now_ms + view.site.keep_ms)
-    return Flash(_("1 entry forgotten. On the shelf until {day}.", until), change or "")
 
 
 def _number(text: str) -> int:
@@ -157,12 +153,6 @@ async def _save_trigger(view: View, form: Form) -> Flash:
     return Flash(_("The trigger is saved."), stored.change_id, view.conversation.id, name)
 
 
-async def _delete_trigger(view: View, form: Form) -> Flash:
-    done = await view.conversation.long_term.delete(first(form, "name"), by=BY)
-    until = view.speech.date(view.speech.now_ms + view.site.keep_ms)
-    return Flash(_("1 trigger forgotten. On the shelf until {day}.", until), done.change_id, view.conversation.id)
-
-
 async def _pause(view: View, form: Form) -> Flash:
     if (pauses := view.site.pauses) is None:
         raise InvalidInput("Only the person at the server can pause it; `memory-server pause` does it there.")
@@ -193,13 +183,12 @@ _ALL: Mapping[str, Act] = {
     "pin": _pin,
     "edit": _edit,
     "forget": _forget,
+    "erase": _erase,
     "undo": _undo,
     "restore": _restore,
-    "remove-entry": _remove_entry,
     "edit-entry": _edit_entry,
     "promote": _promote,
     "save-trigger": _save_trigger,
-    "delete-trigger": _delete_trigger,
     "pause": _pause,
     "backup": _back_up,
     "cleanup": _clean_up,

@@ -26,7 +26,7 @@ from memory_server.memories.recalls import Given, recall_line
 from memory_server.web.charts import Curve, curve
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
 from memory_server.web.receipts import Receipt, messages_of, spoken
-from memory_server.web.taking_back import places_of
+from memory_server.web.taking_back import Place, erasure_of, item_of, places_of
 from memory_server.web.view import View
 from sandbox.locale import _
 
@@ -69,8 +69,13 @@ async def memory(view: View) -> Response:
         again=again,
         needed=None if again is None or again.explanation is None else again.explanation.needed,
         editing=bool(view["edit"]),
-        places=await places_of(view, found) if gone is None else [],
+        places=await _places(view, found.id) if view["erase"] else [],
     )
+
+
+async def _places(view: View, memory_id: str) -> list[Place]:
+    item = await item_of(view, "memories", view.conversation.id, memory_id)
+    return await places_of(view, await erasure_of(view, item))
 
 
 async def _found(view: View) -> tuple[ShortTermMemory, Archived | None]:

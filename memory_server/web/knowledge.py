@@ -65,7 +65,9 @@ async def entry(view: View) -> Response:
 
         if (found := await store.read(scope, read)) is not None:
             blocks = blocks_of(found.body)
-            return await view.page("entry.html", entry=found, family=place, kind=page_of(scope.space), blocks=blocks)
+            return await view.page(
+                "entry.html", entry=found, family=place, kind=page_of(scope.space), space=scope.space, blocks=blocks
+            )
     raise MemoryNotFound("That entry is not here any more; it was forgotten, or it has another name.")
 
 

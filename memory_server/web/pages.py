@@ -7,17 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import methodcaller
 
 from starlette.responses import JSONResponse, Response
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.filters import Filtered, MemoryFilter
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.lifecycle import Item, Sought
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import DAY_MS
-from memory_server.knowledge.entry import Hits, Query
-from memory_server.knowledge.lifecycle import place_of
+from memory_server.memories import forgetting
 from memory_server.web.charts import Strip, strip
 from memory_server.web.receipts import Receipt, at_ms, receipt
 from memory_server.web.speech import days_between, whence
@@ -158,33 +155,11 @@ def number(text: str) -> int:
 
 async def find(view: View) -> Response:
     """`/find`: one search over all families, also among what was forgotten."""
-    sought, hits, gone, entries = view["q"].strip(), list[Filtered](), list[Filtered](), list[tuple[str, Hits]]()
-    total = 0
+    sought, found = view["q"].strip(), list[Item]()
     if sought:
-        look = view.conversation.insight.search
-        with _quiet():
-            hits, total = await look(MemoryFilter(), keywords=[sought], scope="all", most=PAGE)
-            if not hits:
-                hits, total = await look(MemoryFilter(), text=sought, scope="all", most=PAGE)
-            gone, _count = await look(MemoryFilter(), keywords=[sought], scope="all", most=5, archived=True)
-        for scope, store in await view.call.memories.knowledge.places():
-            found: Hits = await store.read(scope, methodcaller("search", Query(sought, limit=10)))
-            if found.hits:
-                entries.append((place_of(scope), found))
-    short = [hit for hit in hits if isinstance(hit.memory, ShortTermMemory)]
-    long = [hit for hit in hits if isinstance(hit.memory, LongTermMemory)]
-    return await view.page(
-        "find.html", sought=sought, hits=short, triggers=long, gone=gone, entries=entries, total=total
-    )
-
-
-class _quiet:  # noqa: N801 - reads like `suppress`
-    """A search for characters that are no words finds nothing, and that is no error for somebody who types."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: object, _where: object) -> bool:
-        return isinstance(error, InvalidInput)
+        found = await forgetting.find(view.call.memories.engines, [sought], Sought(archived=None))
+    live, gone = [one for one in found if not one.archived], [one for one in found if one.archived]
+    return await view.page("find.html", sought=sought, found=live[:PAGE], gone=gone[:5], total=len(live))
 
 
 async def recalls(view: View) -> Response:

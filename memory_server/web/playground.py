@@ -66,7 +66,7 @@ async def triggers(view: View) -> Response:
 
 async def trigger(view: View) -> Response:
     """`/trigger`: the playground, with the trigger of that name, or one for a word."""
-    kept = await _kept(view, view["name"]) if view["name"] else None
+    kept, place = await _kept(view, view["name"]) if view["name"] else (None, "")
     form = await form_of(view.request) if view.request.method == "POST" else {}
     given: dict[str, str] = {
         "name": view["name"],
@@ -86,15 +86,15 @@ async def trigger(view: View) -> Response:
             tried = await _try(view, given)
         except (InvalidInput, ChatError) as error:
             trouble = error.args[0]
-    return await view.page("trigger.html", kept=kept, given=given, tried=tried, trouble=trouble)
+    return await view.page("trigger.html", kept=kept, place=place, given=given, tried=tried, trouble=trouble)
 
 
-async def _kept(view: View, name: str) -> LongTermMemory:
+async def _kept(view: View, name: str) -> tuple[LongTermMemory, str]:
     shelved, _unread = await view.conversation.long_term.with_shared()
-    found = next((each.memory for each in shelved if each.memory.name == name), None)
-    if found is None:
-        raise MemoryNotFound("No trigger of this conversation has that name; the list shows those that there are.")
-    return found
+    for each in shelved:
+        if each.memory.name == name:
+            return each.memory, each.conversation_id
+    raise MemoryNotFound("No trigger of this conversation has that name; the list shows those that there are.")
 
 
 async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:

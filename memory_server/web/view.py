@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -16,8 +16,8 @@ from starlette.responses import HTMLResponse
 from starlette.types import Scope
 
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.lifecycle import Item
 from memory_server.kernel.private import Pause
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
@@ -29,8 +29,18 @@ from memory_server.web.speech import PACKAGE, Language, Speech, language_of, pie
 from sandbox import TriggerSandbox
 from sandbox.locale import _, foreign, joined, n_, said_in
 
+if TYPE_CHECKING:
+    from memory_server.web.taking_back import Eraser
+
 FOLDER = Path(__file__).parent
 MOST_FLASHES = 100
+FAMILY_NAMES = {
+    "triggers": _("trigger"),
+    "notes": _("note"),
+    "layers": _("layer"),
+    "sessions": _("fact"),
+    "refs": _("ref"),
+}
 WHO = {
     "page": _("you, on this page"),
     "hook": _("a chat program, by its hook"),
@@ -64,7 +74,8 @@ class Flash:
 class Site:
     """A home as the page shows it. `call` gives the memories that a request may see; `keep_ms`: how long the past is
     kept; `pauses` None: the page cannot pause; `sandbox`: for trying triggers; `user_home`: the folder that `~` stands
-    for; `alone`: nobody but the user of this machine can see the page."""
+    for; `alone`: nobody but the user of this machine can see the page; `eraser` None: nothing can be erased for good
+    here."""
 
     call: Callable[[Scope], AbstractAsyncContextManager[Call]]
     keep_ms: int
@@ -73,6 +84,7 @@ class Site:
     pauses: Pauses | None = None
     user_home: str = ""
     alone: bool = True
+    eraser: Eraser | None = None
     flashes: dict[str, Flash] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict)
     """What takes long to find, by its name: findings of the examination, next firings of triggers."""
@@ -150,12 +162,23 @@ class View:
     def foreign(self, text: str) -> str:
         return foreign(text)
 
-    def marked(self, memory: ShortTermMemory, sought: str) -> list[Piece]:
+    def marked(self, item: Item, sought: str) -> list[Piece]:
         """A text around the first place where the words are, with these underlined."""
-        text = " ".join(spoken(memory).split())
+        text = " ".join((f"{item.title}: {item.text}" if item.title else item.text).split())
         place = max(0, text.casefold().find(sought.casefold().split()[0]) - 40)
         cut = self.speech.cut(text[place:], 150)
         return underlined(("…" if place else "") + cut, dict.fromkeys(sought.split(), 1.0), 1.0)
+
+    def link_of(self, item: Item) -> str:
+        """The page of something that was found."""
+        if item.family == "memories":
+            return self.link("memory", c=item.place, id=item.id)
+        if item.family == "triggers":
+            return self.link("trigger", c=item.place, name=item.id)
+        return self.link("entry", family=item.place, id=item.id)
+
+    def family(self, name: str) -> str:
+        return FAMILY_NAMES[name]
 
     def entry_name(self, entry: Entry, family: str) -> str:
         """What names an entry in links and forms."""

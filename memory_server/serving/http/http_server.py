@@ -76,9 +76,9 @@ MakePage = Callable[[Tenants, Enter, Limits], ASGIApp]
 @dataclass(frozen=True, slots=True)
 class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
-        address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
-        connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token. `page`
-    None: there is none."""
+    address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
+    connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token.
+    `page` None: there is none."""
 
     settings: HttpSettings
     tokens: Tokens | None
