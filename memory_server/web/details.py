@@ -10,7 +10,7 @@ from operator import methodcaller
 from starlette.responses import Response
 
 from memory_server.conversations.archive import Archived
-from memory_server.conversations.changes import Reinforced
+from memory_server.conversations.changes import Reinforced, change_id
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import Memory, ShortTermMemory
@@ -30,9 +30,8 @@ from memory_server.web.taking_back import Place, erasure_of, item_of, places_of
 from memory_server.web.view import View
 from sandbox.locale import _
 
-_COMMITS = 500
-_PAGES_OF_COMMITS = 6
-"""How far back the uses of a memory are looked for in the history."""
+_COMMITS, _PAGES_OF_COMMITS = 8, 100
+"""How far back the uses of a memory are looked for. In small pages: a commit of an import takes long to read."""
 _FINDINGS_SECONDS = 300.0
 
 
@@ -92,25 +91,20 @@ async def _found(view: View) -> tuple[ShortTermMemory, Archived | None]:
 
 async def _uses(view: View, found: ShortTermMemory) -> list[tuple[int, float, float]]:
     """When it was used: the time, and its score before and after, oldest first."""
-    uses, before = list[tuple[int, float, float]](), None
-    if found.score <= 0:
-        return uses
+    uses, before, left = list[tuple[int, float, float]](), None, found.score
     for _page in range(_PAGES_OF_COMMITS):
+        if left <= 0:
+            break
         commits = await view.conversation.archive.history(before=before, limit=_COMMITS)
         for commit in commits:
             for change in commit.changes:
                 if isinstance(change, Reinforced) and change.id == found.id:
                     uses.append((commit.at_ms, change.before, change.after))
-        if len(commits) < _COMMITS or commits[-1].at_ms < found.time_ms:
+                    left = change.before
+        if not commits or commits[-1].at_ms < found.time_ms:
             break
-        before = _id_of(view, commits[-1].version)
+        before = change_id(view.conversation.id, commits[-1].version)
     return uses[::-1]
-
-
-def _id_of(view: View, version: int) -> str:
-    from memory_server.conversations.changes import change_id
-
-    return change_id(view.conversation.id, version)
 
 
 def _ahead(now_ms: int, until_ms: int) -> range:

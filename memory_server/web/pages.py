@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from starlette.responses import JSONResponse, Response
@@ -58,7 +58,7 @@ async def recorded(view: View, conversation_id: str | None = None) -> list[Line]
 
 async def home(view: View) -> Response:
     """`/`: what it remembers."""
-    memories, speech = await view.conversation.short_term.memories(), view.speech
+    memories = await view.conversation.short_term.memories()
     shelved, _unread = await view.conversation.long_term.with_shared()
     lines = await recorded(view, view.conversation.id)
     gone = await view.conversation.archive.entries()
@@ -66,40 +66,63 @@ async def home(view: View) -> Response:
     kinds = Counter[str]()
     for place, figures in counts.items():
         kinds[place.partition("/")[0]] += figures.count
-    short, _long = await view.conversation.insight.patterns(top=LOOKED_AT)
-
-    def cards() -> tuple[list[Subject], list[Subject]]:
-        found = subjects(memories, short.words)
-        shown = (Subject(one.word, one.shown, one.count, best_sentences(memories, one.word)) for one in found[:_CARDS])
-        return found, list(shown)
-
-    every, chosen = await asyncio.to_thread(cards)
+    seen = await _overview(view, memories)
     newest = memories[-1] if memories else None
     said_in = next(
         (line for line in lines if newest and newest.session and line.get("session") == newest.session), None
     )
     triggers = await watching(view, [each.memory for each in shelved], lines)
-    days = [speech.local(memory.time_ms) for memory in memories]
-    strips = await asyncio.to_thread(_strips, view, days)
     return await view.page(
         "home.html",
         memories=memories,
-        days=len({day.date() for day in days}),
+        days=seen.days,
         newest=newest,
         source=None if said_in is None else whence(said_in, view.site.user_home),
-        subjects=every,
-        cards=chosen,
+        subjects=seen.subjects,
+        cards=seen.cards,
         triggers=sorted(triggers, key=_soonest)[:_TRIGGERS],
         watching=len(triggers),
         gone=gone,
         gone_until=min((entry.at_ms for entry in gone), default=0) + view.site.keep_ms,
         kinds=kinds,
         lately=asked_of(view, lines[:_LATELY]),
-        strips=strips,
+        strips=seen.strips,
         folders=await _folders(view) if view["by"] == "folder" else [],
         people=[place.partition("/")[2] for place in counts if place.startswith("sessions/")],
         findings=view.site.known.get("findings", ()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Overview:
+    """What a conversation is about, and on how many days something was said."""
+
+    subjects: Sequence[Subject]
+    cards: Sequence[Subject]
+    days: int
+    strips: Sequence[Strip]
+
+
+async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
+    """The same until the conversation changes, the day ends, or somebody reads another language."""
+    name, today = view.conversation.id, view.speech.date(view.speech.now_ms)
+    key = f"overview {name} {view.speech.language}"
+    version = await view.call.conversations.version(name), today
+    known = view.site.known.get(key)
+    if known is not None and known[0] == version:
+        seen: _Overview = known[1]
+        return seen
+    short, _long = await view.conversation.insight.patterns(top=LOOKED_AT)
+
+    def found() -> _Overview:
+        every = subjects(memories, short.words)
+        cards = [replace(one, quotes=best_sentences(memories, one.word)) for one in every[:_CARDS]]
+        days = [view.speech.local(memory.time_ms) for memory in memories]
+        return _Overview(every, cards, len({day.date() for day in days}), _strips(view, days))
+
+    seen = await asyncio.to_thread(found)
+    view.site.known[key] = version, seen
+    return seen
 
 
 def _soonest(trigger: Watching) -> tuple[bool, int, int]:
