@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel.backups import BackupNotFound
-from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
+from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.errors import InvalidInput, LockTimeout, NothingToKeep, StorageError
 from memory_server.kernel.lifecycle import FAMILIES, Lifecycle, Sought, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
@@ -225,6 +226,100 @@ async def test_one_undo_brings_back_what_was_forgotten_in_every_family(tmp_path:
         assert {(item.family, item.id) for item in await forgetting.find(engines, ["apples"], Sought())} == {
             (item.family, item.id) for item in before
         }
+
+
+async def erased(app: App, *words: str) -> None:
+    engines = app.memories.engines
+    meant = await forgetting.find(engines, words, Sought(archived=None))
+    erasure = await forgetting.erasure_of(engines, meant, words)
+    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
+    app.home.erased.end()
+    assert app.home.holding(erasure) == []
+
+
+async def test_what_is_erased_is_in_no_store_and_no_undo_brings_it_back(engine: Engine) -> None:
+    stored = await engine.store("apples grow here")
+    await engine.store("pears grow there")
+    await engine.delete("apples grow here")
+    await erased(engine.app, "apples")
+    assert await engine.texts() == ["pears grow there"]
+    assert [item.text for item in await engine.past.find(Sought(archived=None)) if "apples" in item.text] == []
+    history = await engine.past.history()
+    assert stored in {change.id for change in history}, "the versions stay"
+    assert "apples" not in repr(history)
+    for change in history:
+        with suppress(InvalidInput):
+            await engine.past.undo(change.id)
+    assert "apples grow here" not in await engine.texts()
+    found = [finding for examine in await engine.past.examinations() for finding in await examine()]
+    assert [finding for finding in found if finding.grade in ("warning", "error")] == []
+
+
+async def test_what_was_erased_is_not_stored_again(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    await erased(engine.app, "apples")
+    for again in ("apples grow here", "Apples  grow\nHERE"):
+        with pytest.raises(NothingToKeep, match="1 erased memory was left out"):
+            await engine.store(again)
+    assert await engine.texts() == []
+    await engine.store("apples grow everywhere")
+    assert await engine.texts() == ["apples grow everywhere"]
+
+
+@pytest.mark.parametrize("mode", ["merge", "overwrite"])
+async def test_a_restore_leaves_out_what_was_erased_and_says_so(engine: Engine, mode: str) -> None:
+    backups = engine.app.memories.backups
+    await engine.store("apples grow here")
+    await engine.store("pears grow there")
+    await backups.make("one")
+    await erased_but_in_backups(engine.app, "apples")
+    done = await backups.restore("one", mode)  # type: ignore[arg-type]
+    assert await engine.texts() == ["pears grow there"]
+    assert [said for one in done for said in one.left_out] == ["1 erased memory was left out"]
+
+
+async def erased_but_in_backups(app: App, *words: str) -> None:
+    engines = app.memories.engines
+    meant = await forgetting.find(engines, words, Sought(archived=None))
+    erasure = await forgetting.erasure_of(engines, meant, words)
+    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
+    app.home.erased.end()
+    assert {path.parent for path in app.home.holding(erasure)} == {app.home.backups.folder}
+
+
+async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_not_at_all(engine: Engine) -> None:
+    backups, folder = engine.app.memories.backups, engine.app.home.backups
+    await engine.store("apples grow here")
+    await engine.store("pears grow there")
+    for name in ("one", "two"):
+        await backups.make(name)
+    engines = engine.app.memories.engines
+    erasure = await forgetting.erasure_of(engines, await forgetting.find(engines, ["apples"], Sought()), ["apples"])
+    await backups.erase("one", erasure)
+    assert await engine.texts() == ["apples grow here", "pears grow there"]
+    await backups.restore("one", "overwrite")
+    assert await engine.texts() == ["pears grow there"]
+    broken = folder.folder / "two.backup.gz"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    before = {path: path.read_bytes() for path in folder.folder.glob("two.*")}
+    with pytest.raises(StorageError, match="two cannot be used"):
+        await backups.erase("two", erasure)
+    assert before == {path: path.read_bytes() for path in folder.folder.glob("two.*")}
+
+
+async def test_what_another_memory_says_too_stays_there(engine: Engine) -> None:
+    await engine.store("apples grow here")
+    await engine.store("apples grow here and there")
+    engines = engine.app.memories.engines
+    [short] = [item for item in await engine.past.find(Sought()) if item.text.endswith("grow here")]
+    erasure = await forgetting.erasure_of(engines, [short])
+    await forgetting.erase(engines, erasure, engine.app.home.erased, engine.app.home.recalls)
+    assert await engine.texts() == ["apples grow here and there"]
+    assert engine.app.home.erased.begun() == erasure_without_more(erasure)
+
+
+def erasure_without_more(erasure: Erasure) -> Erasure:
+    return replace(erasure, items=tuple(replace(item, aliases=(), also=()) for item in erasure.items))
 
 
 async def test_words_are_looked_for_before_ids(engine: Engine) -> None:

@@ -81,6 +81,7 @@ class LongTermManager:
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
         context = _said(recent) if created_context is None else _public(created_context)
         now_ms = self._services.clock()
+        self._services.refuse_erased(prompt)
         made = LongTermMemory(name, prompt, trigger, now_ms, context)
         refuse_excess(made)
         warnings = await self._checked(trigger, recent)
@@ -115,6 +116,7 @@ class LongTermManager:
         trigger = None if trigger is None else without_surrogates(trigger)
         if prompt is not None and not prompt.strip():
             raise InvalidInput("The new prompt is empty; write some text, or delete the memory.")
+        self._services.refuse_erased(prompt or "")
         await self.get(name)
         context = _said(recent) if context is None and recent else context
         refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))

@@ -12,7 +12,8 @@ from memory_server.conversations.model import Memory, excess
 from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaused, QuotaReached
+from memory_server.kernel.erasure import left_out_text
+from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaused, NothingToKeep, QuotaReached
 from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
@@ -81,6 +82,11 @@ class Services:
         they may."""
         if self.full():
             raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
+
+    def refuse_erased(self, *texts: str) -> None:
+        """Raises NothingToKeep: one of these texts was erased for good."""
+        if self.erased(texts):
+            raise NothingToKeep("{left}: it was erased for good, so it is not stored.", left_out_text(1))
 
     async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
         """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""

@@ -18,7 +18,6 @@ from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
-from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.kernel.messages import NOTHING, Message, Session, context_text, storable, without_surrogates
 from memory_server.kernel.private import to_keep
@@ -141,8 +140,7 @@ class ShortTermManager(ShortTermSearch):
             session=None if said_in is None else without_surrogates(said_in.id),
         )
         refuse_excess(unindexed)
-        if self._services.erased(marks_of(unindexed)):
-            raise NothingToKeep("{left}: it was erased for good, so it is not stored.", left_out_text(1))
+        self._services.refuse_erased(*marks_of(unindexed))
         # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
         memory = await asyncio.to_thread(self._wording.of_text, unindexed)
 

@@ -56,7 +56,7 @@ def without_erased(decide: Decide[T], erased: Erased) -> Decide[T]:
     def checked(held: ScopeView) -> tuple[Sequence[Change], T]:
         changes, result = decide(held)
         if any(isinstance(each, Entry) and each.archived_ms is None and erased([each.body]) for each in changes):
-            raise NothingToKeep("{left}: this text was erased for good, so it is not stored.", left_out_text(1))
+            raise NothingToKeep("{left}: it was erased for good, so it is not stored.", left_out_text(1))
         return changes, result
 
     return checked

@@ -137,9 +137,10 @@ class Home:
 
         write_pages(folder, pages)
 
-    def holding(self, erasure: Erasure) -> list[Path]:
-        """The files in which something that is erased still stands. Those that a killed process left are removed."""
-        return holding(self.place, erasure.held_in)
+    def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
+        """The files, here and in `others`, in which something that is erased still stands. Those that a killed process
+        left are removed."""
+        return [path for place in (self.place, *others) for path in holding(place, erasure.held_in)]
 
     def made(self) -> Path:
         """The folder, which is there after this."""

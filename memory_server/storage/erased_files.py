@@ -3,17 +3,13 @@ key of the hashes, and `erasing.json` what is being erased just now; and where i
 
 from __future__ import annotations
 
-import gzip
-import hmac
 import os
 import re
 import secrets
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
-from io import BytesIO
 from pathlib import Path
 
 from memory_server.kernel import files as folders
@@ -68,6 +64,8 @@ class ErasedFiles:
 
 
 def _hash(key: bytes, text: str) -> str:
+    import hmac  # here, as below: a hook seldom needs it, and waits for what is imported
+
     from nlp.index_terms import index_form
 
     return hmac.new(key, " ".join(index_form(text).split()).encode(errors="replace"), "sha256").hexdigest()
@@ -90,6 +88,9 @@ def holding(folder: Path, held_in: Callable[[bytes], bool]) -> list[Path]:
 
 def _contents(path: Path) -> Iterator[bytes]:
     """The bytes of a file, and what is packed in it."""
+    import gzip
+    import zipfile
+
     data = folders.read_file(path)
     yield data
     with suppress(OSError, EOFError, zlib.error, zipfile.BadZipFile):
@@ -98,5 +99,5 @@ def _contents(path: Path) -> Iterator[bytes]:
         elif path.suffix == ".zlib":
             yield zlib.decompress(data)
         elif data.startswith(b"PK\x03\x04"):
-            with zipfile.ZipFile(BytesIO(data)) as packed:
+            with zipfile.ZipFile(path) as packed:
                 yield from map(packed.read, packed.namelist())

@@ -144,19 +144,16 @@ class ForgetResult(Result):
 @tool(
     title="Forget",
     description=(
-        "Forget what the user wants forgotten. Without `confirm` it only says what would go. The turn in which it is "
-        "called is not stored."
+        "Forget what the user wants forgotten. Without `confirm` it only says what would go. A turn that calls it is "
+        "not stored."
     ),
     destructive=True,
     idempotent=True,
-    search_hint="forget delete remove erase memory 忘记 忘掉 删除",
 )
 async def forget(
     call: Call,
-    words: Annotated[
-        Text | None, Field(max_length=1_000), "All of them are in what is meant: `dentist Halloran`"
-    ] = None,
-    ids: Annotated[list[Text], Field(max_length=200), "Instead, as a call without `confirm` gave them"] = [],
+    words: Annotated[Text | None, "All of them are in what is meant"] = None,
+    ids: Annotated[list[Text], "Instead of words"] = [],
     conversation_id: ConversationId = None,
     confirm: Annotated[bool, "Forget it"] = False,
 ) -> ForgetResult:

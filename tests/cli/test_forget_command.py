@@ -14,6 +14,8 @@ import pytest
 from hook_transcripts import assistant, event, transcript, user
 
 from memory_server.cli.parser import main
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 
 Run = Callable[..., str]
 FORGET = {"type": "tool_use", "id": "t1", "name": "mcp__memory__forget", "input": {"words": "Halloran"}}
@@ -138,3 +140,86 @@ def test_the_tool_first_says_what_would_go_and_asks_for_either_words_or_ids(run:
     assert json.loads(run("call", "undo_change", json.dumps({"changeId": done["changeId"]})))["changes"]
     assert "Elm Street" in run("search", "Halloran")
     assert json.loads(run("call", "forget", '{"words": "broccoli", "confirm": true}'))["found"] == 0
+
+
+@pytest.mark.usefixtures("stored")
+def test_erasing_names_the_places_and_the_backups_and_says_that_nothing_is_found(run: Run, tmp_path: Path) -> None:
+    run("backup", "before")
+    before = run("search", "Halloran")
+    said = run("forget", "Halloran", "--for-good", "--dry-run")
+    for part in (
+        "history",
+        "free pages",
+        "cannot be undone",
+        "transcripts of clients",
+        "(--in-backups): before",
+        "Would",
+    ):
+        assert part in said
+    assert "nobody is there to be asked" in run("forget", "Halloran", "--for-good", status=2)
+    assert run("search", "Halloran") == before
+    out = run("forget", "Halloran", "--for-good", "--in-backups", "--yes")
+    assert "Erased 1 memory." in out
+    assert "found in 0 places" in out
+    assert run("search", "Halloran").startswith("0 memories found")
+    assert "erased" in run("history")
+    assert "0 errors, 0 warnings" in run("doctor")
+    assert "--in-backups works only with --for-good" in run("forget", "Miso", "--in-backups", "--yes", status=2)
+
+
+@pytest.mark.usefixtures("stored")
+def test_what_stays_in_backups_is_named_and_does_not_come_back(run: Run, tmp_path: Path) -> None:
+    run("backup", "before")
+    run("export", str(tmp_path / "all.jsonl"))
+    out = run("forget", "Halloran", "--for-good", "--yes")
+    assert "found in 1 place." in out
+    assert "before.backup.gz" in out
+    run("backup", "restore", "before", status=1)
+    assert run("search", "Halloran").startswith("0 memories found")
+    run("import", str(tmp_path / "all.jsonl"))
+    assert run("search", "Halloran").startswith("0 memories found")
+    assert "1 erased memory was left out" in run("remember", "My dentist is Dr. Halloran on Elm Street.")
+    said = user("My dentist is  dr. halloran on elm street.", "p1"), assistant("Noted.")
+    stopped(run, tmp_path, *said, prompt_id="p1")
+    assert run("search", "Halloran").startswith("0 memories found")
+
+
+@pytest.mark.usefixtures("stored")
+def test_an_erasing_that_was_interrupted_is_finished_by_the_next(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise StorageUnwritable("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KnowledgeLifecycle, "erase", stopped)
+        assert "the disk is full" in run("forget", "Halloran", "--for-good", "--yes", status=1)
+    assert (tmp_path / "data" / ".memory-server" / "erasing.json").exists()
+    assert "found in 0 places" in run("forget", "Halloran", "--for-good", "--yes")
+    assert not (tmp_path / "data" / ".memory-server" / "erasing.json").exists()
+
+
+def test_all_of_a_user_is_erased(run: Run, tmp_path: Path) -> None:
+    for name, fact in (("alice", "Alice collects stamps"), ("bob", "Bob plays the piano")):
+        given = {"user_id": name, "messages": [{"role": "user", "content": fact}]}
+        run("call", "memory_add", json.dumps(given))
+    assert "found in 0 places" in run("forget", "--user", "alice", "--for-good", "--yes")
+    data = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert b"alice" not in data
+    assert b"stamps" not in data
+    assert b"Bob plays the piano" in data
+
+
+def test_a_token_is_removed_with_everything_of_its_tenant(run: Run, tmp_path: Path) -> None:
+    for name, tenant in (("phone", "carol"), ("laptop", "carol"), ("own", None)):
+        run("tokens", "add", name, *(() if tenant is None else ("--tenant", tenant)))
+    run("remember", "My PIN is 4711.", "--tenant", "carol")
+    folder = tmp_path / "data" / ".memory-server" / "tenants" / "carol"
+    assert folder.is_dir()
+    for name, said in (("phone", "laptop enter carol too"), ("own", "has no tenant"), ("none", "has no tenant")):
+        assert said in run("tokens", "remove", name, "--erase", "--yes", status=2)
+    run("tokens", "remove", "laptop")
+    assert "nobody" in run("tokens", "remove", "phone", "--erase", status=2) or folder.is_dir()
+    assert "Everything of carol is erased." in run("tokens", "remove", "phone", "--erase", "--yes")
+    assert not folder.exists()
+    assert run("tokens", "list").split()[0] == "own"

@@ -1,5 +1,6 @@
 """A run of the property of erasing, as a program: words are put into every family, used, backed up, merged, undone and
-restored; then they are erased, by processes that are killed at any step and by one that is not. It prints what is wrong.
+restored; then they are erased, by processes that are killed at any step and by one that is not. It prints what is
+wrong.
 
     python erasing.py FOLDER SEED
 

@@ -1,5 +1,5 @@
-"""After an erase no byte of the text is in the folder or in the backups, and nothing brings it back, wherever the process
-was killed."""
+"""After an erase no byte of the text is in the folder or in the backups, and nothing brings it back, wherever the
+process was killed."""
 
 from __future__ import annotations
 

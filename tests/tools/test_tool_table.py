@@ -80,6 +80,7 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         *(name.replace("{}", layer) for name in READING_LAYERS for layer in ("", "global_")),
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
+        "forget",
         "delete_short_term_memories",
         "cleanup_memories",
         "delete_long_term_memory",

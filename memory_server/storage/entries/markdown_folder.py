@@ -23,7 +23,7 @@ from datetime import tzinfo
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
@@ -36,14 +36,13 @@ from memory_server.kernel.text import Finding, visible
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.policies import Erased, nothing_erased, without_erased
-from memory_server.knowledge.ports import Committed, Decide, ScopeView
+from memory_server.knowledge.ports import Committed, Decide, ScopeView, T
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
 from memory_server.storage.entries.sqlite_work import run_in_thread
 from memory_server.storage.projects import is_link, owners_in, refuse_foreign
 from sandbox.locale import _, counted
 
-T = TypeVar("T")
 MAX_BYTES = 10_000_000
 """Bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""
 _LEAST_BYTES = 1_000
