@@ -114,12 +114,7 @@ async def erase(app: App, erasure: Erasure, backups: Sequence[str]) -> tuple[lis
             damaged.append(str(error))
     await asyncio.to_thread(home.erased.end)
     layers = [each.folder.place for each in app.knowledge.layers.known]
-    left = await asyncio.to_thread(home.holding, erasure, *layers)
-    out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
-    out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
-    for path in left:
-        out.print(escape(str(path)))
-    return int(any(path.parent != home.backups.folder for path in left))
+    return await asyncio.to_thread(home.holding, erasure, *layers), damaged
 
 
 async def backups_with(app: App, erasure: Erasure) -> list[str]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-
-from starlette.types import ASGIApp, Scope
+from typing import TYPE_CHECKING
 
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.process_limits import use_more_files
@@ -27,6 +26,9 @@ from memory_server.serving.http.tenants import TenantMemories, Tenants
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
 from memory_server.tools import ANSWERED_TOOLS, TOOLSETS
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Scope
 
 _OPEN_CONVERSATIONS = 4
 _OPEN_MINUTES = 5.0

@@ -11,9 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
-
-from starlette.requests import Request
-from starlette.types import Scope
+from typing import TYPE_CHECKING
 
 from memory_server.app import App
 from memory_server.cli import forget
@@ -28,9 +26,12 @@ from memory_server.web.access import LOOPBACK, OneTimeLink
 from memory_server.web.app import page_app
 from memory_server.web.details import examined
 from memory_server.web.pages import home
-from memory_server.web.view import Site, viewed
+from memory_server.web.view import Site, request_of, viewed
 from memory_server.web.whole import whole
 from sandbox.locale import _, spoken
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 PORT = 8771
 _TRIES = 20
@@ -72,25 +73,34 @@ class _Eraser:
 
 async def web(settings: Settings, flags: Namespace) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the port is in use."""
-    app = App(settings)
-    listener = _listener(flags.port)
-    port = listener.getsockname()[1]
-    gate, stop = OneTimeLink(), asyncio.Event()
-    link = f"http://127.0.0.1:{port}/enter?key={gate.key}"
-    async with app:
-        site = site_of(app)
-        background = asyncio.create_task(_prepare(app, site))
+    app, stop = App(settings), asyncio.Event()
+    async with app, serve_page(app, flags.port, stop) as link:
         console().print(_("The page is open; this link works once, within ten minutes:"))
         console().print(link, soft_wrap=True, markup=False, highlight=False)
         console().print(_("Ctrl-C closes it."))
         if not flags.no_open:
             await asyncio.to_thread(webbrowser.open, link)
-        try:
-            await run_app(page_app(lambda _scope: site, gate, LOOPBACK), listener, stop, use_more_files())
-        finally:
-            background.cancel()
-            await asyncio.gather(background, return_exceptions=True)
-            listener.close()
+        await stop.wait()
+
+
+@asynccontextmanager
+async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = None) -> AsyncIterator[str]:
+    """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
+    use."""
+    listener, gate, site = _listener(port), OneTimeLink(), site_of(app)
+    stop = stop or asyncio.Event()
+    page = page_app(lambda _scope: site, gate, LOOPBACK)
+    tasks = [
+        asyncio.create_task(run_app(page, listener, stop, use_more_files())),
+        asyncio.create_task(_prepare(app, site)),
+    ]
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/enter?key={gate.key}"
+    finally:
+        stop.set()
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        listener.close()
 
 
 def _listener(given: int | None) -> socket:
@@ -108,14 +118,9 @@ async def _prepare(app: App, site: Site) -> None:
     """What the first pages would wait for."""
     await app.warm()
     with contextlib.suppress(Exception):
-        async with viewed(site, _request()) as view:
+        async with viewed(site, request_of("")) as view:
             await home(view)
             await examined(view)
-
-
-def _request(language: str = "") -> Request:
-    query = f"lang={language}".encode() if language else b""
-    return Request({"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []})
 
 
 def _write(target: str, text: str, *, replacing: bool) -> None:
@@ -127,8 +132,7 @@ async def view(app: App, flags: Namespace) -> None:
     """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
     written."""
     site = site_of(app)
-    request = _request(spoken())
-    async with viewed(site, request) as seen:
+    async with viewed(site, request_of(spoken())) as seen:
         text = await whole(seen)
     target = flags.html
     try:

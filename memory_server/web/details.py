@@ -25,7 +25,7 @@ from memory_server.knowledge.lifecycle import place_of
 from memory_server.memories.recalls import Given, recall_line
 from memory_server.web.charts import Curve, curve
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
-from memory_server.web.receipts import Receipt, messages_of, spoken
+from memory_server.web.receipts import ShownRecall, messages_of, spoken
 from memory_server.web.taking_back import Place, erasure_of, item_of, places_of
 from memory_server.web.view import View
 from sandbox.locale import _
@@ -212,7 +212,7 @@ def _is_use(change: PastChange) -> bool:
 async def ask(view: View) -> Response:
     """`/ask`: what would come if you said this, at a time; nothing is counted as used."""
     said, at, sought = view["q"].strip(), view["at"], view["id"]
-    shown: Receipt | None = None
+    shown: ShownRecall | None = None
     why: ExplainedMemory | None = None
     if said:
         services = view.call.memories.services

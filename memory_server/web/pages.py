@@ -16,7 +16,7 @@ from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import DAY_MS
 from memory_server.memories import forgetting
 from memory_server.web.charts import Strip, strip
-from memory_server.web.receipts import Receipt, at_ms, receipt
+from memory_server.web.receipts import ShownRecall, at_ms, receipt
 from memory_server.web.speech import days_between, whence
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
 from memory_server.web.triggers import Watching, watching
@@ -211,7 +211,7 @@ async def recalls(view: View) -> Response:
     )
 
 
-async def opened_receipt(view: View, line: Line) -> Receipt:
+async def opened_receipt(view: View, line: Line) -> ShownRecall:
     """A line with the texts of its memories as they are now."""
     known: dict[str, ShortTermMemory] = {}
     triggers: dict[str, LongTermMemory] = {}

@@ -78,7 +78,7 @@ class Spoke:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class ShownRecall:
     """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger."""
 
     asked: Sequence[Piece]
@@ -111,7 +111,7 @@ def receipt(
     known: Mapping[str, ShortTermMemory],
     triggers: Mapping[str, LongTermMemory],
     speech: Speech,
-) -> Receipt:
+) -> ShownRecall:
     """`known`: the memories by id, as they are now; `triggers`: the long-term ones by name."""
     came, near = line.get("came", ()), line.get("near", ())
     items = [item for item in came if "relevance" in item or item.get("tier") in ("answer", "pinned", "last")]
@@ -151,7 +151,7 @@ def receipt(
     ]
     held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
     word = max(shared, key=lambda word: (len(word) > 1, shared[word]), default="")
-    return Receipt(underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word)
+    return ShownRecall(underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word)
 
 
 def spoken(memory: ShortTermMemory) -> str:

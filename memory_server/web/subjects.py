@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
+from memory_server.web.receipts import spoken
 from nlp.lexicon.parts import nouns
 
 LOOKED_AT = 150
@@ -59,7 +60,7 @@ def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -
         held = {memory.id for memory in holders.get(one.word, ())}
         fresh = all(len(held & before) <= _MOST_COVERED * len(held) for before in covered)
         if len(held) > 1 and fresh and not any(one.word in known.word for known in found):
-            texts = [memory.text for memory in holders[one.word][:_MOST_HOLDERS]]
+            texts = [spoken(memory) for memory in holders[one.word][:_MOST_HOLDERS]]
             shown = _written(one.word, texts) if one.word in latin else _whole(one.word, texts)
             if shown:
                 found.append(Subject(one.word, shown, len(held)))
@@ -70,7 +71,7 @@ def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -
 
 def _written(stem: str, texts: Sequence[str]) -> str:
     """A Latin word as it is mostly written; empty if it is no name and says little."""
-    forms = Counter(form for text in texts for form in re.findall(rf"(?<=[\w,;:] ){re.escape(stem)}\w*", text, re.I))
+    forms = Counter(form for text in texts for form in re.findall(rf"(?<=[\w,;] ){re.escape(stem)}\w*", text, re.I))
     form = forms.most_common(1)[0][0] if forms else ""
     return form if form[:1].isupper() or len(stem) > 5 else ""
 

@@ -210,6 +210,12 @@ async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
         yield View(site, request, call, Speech(language, services.zone, services.clock()), conversation, names)
 
 
+def request_of(language: str) -> Request:
+    """A request of nobody, for what is made without a server."""
+    query = urlencode({"lang": language} if language else {}).encode()
+    return Request({"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []})
+
+
 async def form_of(request: Request) -> Mapping[str, list[str]]:
     """The fields of a form. Raises InvalidInput: it is too large or is not one."""
     body = bytearray()

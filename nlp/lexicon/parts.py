@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.util import find_spec
-from pathlib import Path
+
+from nlp.lexicon.idf import jieba_text
 
 _NAMES = ("n", "j")
 """How the tags of nouns, names and abbreviations begin."""
@@ -22,9 +22,6 @@ def nouns(words: Iterable[str]) -> set[str]:
 
 
 def _tags(words: set[bytes]) -> dict[bytes, str]:
-    found = find_spec("jieba")
-    if found is None or found.origin is None:
-        return {}
-    lines = Path(found.origin).with_name("dict.txt").read_bytes().split(b"\n")
+    lines = jieba_text("dict.txt").split(b"\n")
     rows = (line.split(b" ") for line in lines if line.partition(b" ")[0] in words)
     return {row[0]: row[-1].decode().strip() for row in rows}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from web_page import CHAT, Parsed, Page, ask, opened
+from web_page import CHAT, Page, Parsed, ask, opened
 
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.messages import Message
@@ -37,13 +38,25 @@ HOSTILE = [
     "<a href=//evil.example>click</a>",
     "\r\nSet-Cookie: a=b\r\n\r\n<html>",
 ]
-ALLOWED = set(
-    "html head meta title link script body a div header nav i span p br details summary main h1 h2 h3 form input button "
-    "svg circle text line path section article ul ol li strong code pre textarea label aside time table thead tbody tr "
-    "th td b dl dt dd em blockquote hr".split()
+ALLOWED = frozenset(
+    """
+    html head meta title link script body a div header nav i span p br details summary main h1 h2 h3 form input
+    button svg circle text line path section article ul ol li strong code pre textarea label aside time table
+    thead tbody tr th td b dl dt dd em blockquote hr
+    """.split()  # noqa: SIM905
 )
 SCRIPTS = [{"src": "static/page.js", "defer": ""}]
-PAGES = ("", "?by=folder", "?by=person", "recalls", "subject", "subjects", "history?all=1", "history?shelf=1", "triggers")
+PAGES = (
+    "",
+    "?by=folder",
+    "?by=person",
+    "recalls",
+    "subject",
+    "subjects",
+    "history?all=1",
+    "history?shelf=1",
+    "triggers",
+)
 PAGES += ("notes", "layers", "facts", "refs", "health", "ask")
 
 
@@ -51,7 +64,10 @@ def refuse_elements(page: Parsed) -> None:
     assert {tag for tag, _given in page.elements} <= ALLOWED
     assert list(page.named("script")) in ([], SCRIPTS)
     for tag, given in page.elements:
-        assert not any(name.startswith("on") or name in ("style", "srcdoc", "formtarget") for name in given), (tag, given)
+        assert not any(name.startswith("on") or name in ("style", "srcdoc", "formtarget") for name in given), (
+            tag,
+            given,
+        )
         for name in ("href", "src", "action", "formaction"):
             address = given.get(name, "static/x")
             outside = re.match(r"\s*[a-z][a-z0-9+.-]*:|\s*//|\\", address, re.IGNORECASE)
@@ -68,16 +84,16 @@ async def store_everywhere(page: Page, text: str, number: int) -> None:
     for refusing in (
         lambda: app.conversation(CHAT).short_term.add(said),
         lambda: app.conversation(CHAT).short_term.add([Message("user", f"芒果 {number} {text}", at)]),
-        lambda: app.conversation(CHAT).long_term.add(f"{number} {text}"[:190], text[:15_000], f"match_keys(context.messages, [{text[:50]!r}]) > 0"),
+        lambda: app.conversation(CHAT).long_term.add(f"{number} {text}"[:190], text[:15_000], f"{text[:50]!r} == 1"),
         lambda: app.conversation(text[:200]).short_term.add(said),
-        lambda: app.knowledge.notes.remember("domain", f"{number} {text}"[:190], f"{text[:9_000]} 芒果", tags=[text[:90]]),
+        lambda: app.knowledge.notes.remember(
+            "domain", f"{number} {text}"[:190], f"{text[:9_000]} 芒果", tags=[text[:90]]
+        ),
         lambda: app.knowledge.refs.add(f"{text[:9_000]}", "short-term"),
         lambda: ask(app, f"芒果 {text}", cwd=f"/{text[:50]}", client=text[:50]),
     ):
-        try:
+        with suppress(MemoryServerError, IndexError):  # what cannot be stored cannot be shown
             await refusing()
-        except (MemoryServerError, TypeError, ValueError, AssertionError):
-            pass  # such a name cannot be stored, so it cannot be shown
 
 
 async def test_no_hostile_text_becomes_an_element(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -93,7 +109,9 @@ async def test_no_hostile_text_becomes_an_element(tmp_path: Path, request: pytes
             seen = await page.get(path)
             refuse_elements(seen)
             links |= seen.links
-        inner = sorted(link for link in links if link.startswith(("memory?", "trigger?", "entry?", "subject?", "?c=", "recalls?")))
+        inner = sorted(
+            link for link in links if link.startswith(("memory?", "trigger?", "entry?", "subject?", "?c=", "recalls?"))
+        )
         for link in rng.sample(inner, min(60, len(inner))):
             refuse_elements(await page.get(link))
         for text in texts:
@@ -116,7 +134,16 @@ async def test_no_source_turns_escaping_off() -> None:
     assert len(sources) > 30
     for source in sources:
         text = source.read_text("utf-8")
-        for word in ("|safe", "| safe", "Markup", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "autoescape false"):
+        for word in (
+            "|safe",
+            "| safe",
+            "Markup",
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "autoescape false",
+        ):
             if word == "Markup" and source.name == "knowledge.py":
                 continue
             assert word not in text, (source, word)

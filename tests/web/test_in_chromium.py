@@ -32,7 +32,18 @@ TEXTS = [
     "建国北路新发现一家贵州馆子，酸汤鱼绝了。",
     "妈妈六月二十八号生日，爱听越剧。",
 ]
-PAGES = ("", "recalls", "memory", "history", "ask?q=我能吃芒果吗？", "triggers", "trigger?name=过敏", "notes", "health", "find?q=芒果")
+PAGES = (
+    "",
+    "recalls",
+    "memory",
+    "history",
+    "ask?q=我能吃芒果吗？",
+    "triggers",
+    "trigger?name=过敏",
+    "notes",
+    "health",
+    "find?q=芒果",
+)
 PAGES += ("subjects", "subject", "layers", "facts", "refs", "?by=folder")
 PATIENCE = 30.0
 
@@ -67,7 +78,9 @@ class Served:
 async def _fill(folder: Path) -> list[str]:
     async with opened(folder) as page:
         ids = await remember(page.app, *TEXTS, name="小明")
-        await page.app.conversation().long_term.add("过敏", "先问有没有芒果", "match_keys(context.messages, ['芒果']) > 0")
+        await page.app.conversation().long_term.add(
+            "过敏", "先问有没有芒果", "match_keys(context.messages, ['芒果']) > 0"
+        )
         await page.app.knowledge.notes.remember("domain", "水果", "# 芒果\n\n- 一口都不行")
         await ask(page.app, "我能吃芒果布丁吗？", cwd="/work/shop")
         await ask(page.app, "二进制补码为何要取反加一？")
@@ -106,7 +119,9 @@ async def browsing(served: tuple[Served, list[str], Path], **given: Any) -> Asyn
         browser = await tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = await browser.new_context(storage_state=str(state), **given)
         tab, wrong = await context.new_page(), list[str]()
-        tab.on("console", lambda said: wrong.append(f"console: {said.text}") if said.type in ("error", "warning") else None)
+        tab.on(
+            "console", lambda said: wrong.append(f"console: {said.text}") if said.type in ("error", "warning") else None
+        )
         tab.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         tab.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
         tab.on("request", lambda asked: None if asked.url.startswith((base, "data:")) else wrong.append(asked.url))
@@ -122,7 +137,11 @@ def _paths(ids: list[str]) -> list[str]:
 @pytest.mark.parametrize(("locale", "title"), [("zh-CN", "它记得我什么"), ("en-GB", "What does it remember of me?")])
 async def test_every_page_is_quiet_and_open_to_all(served: Any, scheme: str, locale: str, title: str) -> None:
     axe = (installed("axe-core") / "axe.min.js").read_text("utf-8")
-    async with browsing(served, color_scheme=scheme, locale=locale, viewport={"width": 1280, "height": 900}) as (tab, base, wrong):
+    async with browsing(served, color_scheme=scheme, locale=locale, viewport={"width": 1280, "height": 900}) as (
+        tab,
+        base,
+        wrong,
+    ):
         for path in _paths(served[1]):
             answer = await tab.goto(f"{base}/{path}")
             assert answer is not None
@@ -154,7 +173,7 @@ async def _press_until(tab: Any, wanted: str, most: int = 60) -> None:
     for _ in range(most):
         await tab.keyboard.press("Tab")
         here = await tab.evaluate(
-            "(() => { const e = document.activeElement; return (e.innerText || '') + ' ' + (e.name || '') + ' ' + (e.ariaLabel || '') })()"
+            "(e => [e.innerText, e.name, e.ariaLabel].filter(Boolean).join(' '))(document.activeElement)"
         )
         if wanted in here:
             outline = await tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")

@@ -173,8 +173,6 @@ async def test_notes_are_shown_as_text_and_changed(page: Page) -> None:
     seen = await page.get(link)
     assert "<b>no html</b>" in seen.text
     assert any(tag == "strong" for tag, _given in seen.elements)
-    [(_scope, store)] = [each for each in await page.app.knowledge.places("notes")]
-    del store
     note = (await page.app.knowledge.notes.listed())[0][0]
     fields = {"family": "notes", "id": note.ref, "before": note.body, "text": "Uses 9000."}
     await page.do("edit-entry", **fields, back=link)
@@ -196,7 +194,23 @@ async def test_health_backs_up(page: Page) -> None:
 
 
 async def test_the_page_and_the_tool_give_the_same_points(page: Page, request: pytest.FixtureRequest) -> None:
-    words = "芒果 芝麻 猫 打雷 布丁 贵州 馆子 酸汤鱼 急诊 过敏 旁边 三岁 什么 名字 一口".split()
+    words = [
+        "芒果",
+        "芝麻",
+        "猫",
+        "打雷",
+        "布丁",
+        "贵州",
+        "馆子",
+        "酸汤鱼",
+        "急诊",
+        "过敏",
+        "旁边",
+        "三岁",
+        "什么",
+        "名字",
+        "一口",
+    ]
     ids = await remember(page.app, *TEXTS)
     rng = random.Random(1)
     for _ in range(1_000 if "full" in (request.config.option.markexpr or "") else 50):
@@ -287,7 +301,10 @@ async def test_words_that_overlap_are_one() -> None:
         "贵州",
         "馆子",
     ]
-    assert [piece.text for piece in underlined("Ports: port 80", {"port": 5.0}, 5.0) if piece.level] == ["Ports", "port"]
+    assert [piece.text for piece in underlined("Ports: port 80", {"port": 5.0}, 5.0) if piece.level] == [
+        "Ports",
+        "port",
+    ]
     assert "".join(piece.text for piece in underlined("ﬃx İß", {"x": 1.0}, 1.0)) == "ﬃx İß"
 
 
@@ -311,7 +328,9 @@ async def test_the_language_is_that_of_the_reader() -> None:
 async def test_charts_stay_within_their_frame() -> None:
     drawn = strip([(number % 3, "", None) for number in range(90)], 350, 2, "today")
     assert all(0 <= dot.x <= drawn.width for dot in drawn.dots)
-    made = curve(0, [(50, 3.0)], 100, [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)], -5.0, 350, [("", "")] * 2)
+    made = curve(
+        0, [(50, 3.0)], 100, [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)], -5.0, 350, [("", "")] * 2
+    )
     assert all(0 <= event.at.x <= made.width for event in made.events)
 
 
