@@ -133,6 +133,9 @@ async def view(app: App, flags: Namespace) -> None:
     written."""
     site = site_of(app)
     async with viewed(site, request_of(spoken())) as seen:
+        await home(seen)
+        tasks = [task for task in site.known.values() if isinstance(task, asyncio.Task)]
+        await asyncio.gather(*tasks)  # when triggers fire next
         text = await whole(seen)
     target = flags.html
     try:

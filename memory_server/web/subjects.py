@@ -16,7 +16,7 @@ from nlp.lexicon.parts import nouns
 LOOKED_AT = 150
 """Words of the overview that are looked at."""
 _MOST_SHARE, _MOST_COVERED, _MOST_HOLDERS = 0.35, 0.6, 40
-_SENTENCE = re.compile(r"[^。！？!?\n…]*(?:[。！？!?…\n]+|\.(?=\s|$)|$)", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[。！？!?…\n])(?![”’」』）])|(?<=[。！？][”’」』）])|(?<=[a-z]{2}\.)\s")
 _GENERAL = frozenset(("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法"))
 _LENGTH = (8, 64)
 """Characters of a sentence that says something on a card."""
@@ -107,7 +107,7 @@ def _sentences(memory: ShortTermMemory) -> list[Quote]:
     return [
         Quote(memory, who, sentence)
         for who, content in spoken
-        for part in _SENTENCE.findall(content[:2_000])
+        for part in _SENTENCE.split(content[:2_000])
         if (sentence := " ".join(part.split()))
     ]
 

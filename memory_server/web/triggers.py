@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memory_server.conversations.model import LongTermMemory
+from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.recalls import Line
 from memory_server.web.receipts import at_ms
 from memory_server.web.speech import Speech, strong
-from sandbox.errors import SandboxError
 from sandbox.locale import _
 from sandbox.verdicts import Fired
 
@@ -149,8 +149,8 @@ async def _found(view: View, codes: Sequence[str], today: datetime) -> dict[str,
         days = [today + timedelta(days=number) for number in range(_DAYS)]
         by_day = [await fires(day) for day in days]
         by_hour = [await fires(today.replace(hour=hour)) for hour in range(24)]
-    except SandboxError as error:
-        log.warning("the next firings of triggers are not known: %s", error)
+    except MemoryServerError as error:
+        log.info("the next firings of triggers are not known: %s", error)
         return {}
     found: dict[str, Times] = {}
     for number, code in enumerate(codes):
