@@ -166,6 +166,7 @@ class View:
         """A text around the first place where the words are, with these underlined."""
         text = " ".join((f"{item.title}: {item.text}" if item.title else item.text).split())
         place = max(0, text.casefold().find(sought.casefold().split()[0]) - 40)
+        place = text.find(" ", place) + 1 if place and " " in text[place : place + 30] else place
         cut = self.speech.cut(text[place:], 150)
         return underlined(("…" if place else "") + cut, dict.fromkeys(sought.split(), 1.0), 1.0)
 
