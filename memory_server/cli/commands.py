@@ -104,9 +104,12 @@ def _daily(add: Add) -> None:
 
 
 def _look(add: Add) -> None:
-    add("list", "inspection.list_", _("List the conversations, or the memories of one."), "list", about_c=_ALL)
+    both = ("list, show", _("List conversations or memories; show one."))
+    about = _("List the conversations, or the memories of one.")
+    add("list", "inspection.list_", about, "list", about_c=_ALL, listed=both)
     about = _("Show everything that is known about one memory.")
-    _argument(add("show", "inspection.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
+    show = add("show", "inspection.show", about, "show 3f2a", about_c=_ALL, listed=_UNLISTED)
+    _argument(show, "memory", "ID|NAME", _ID_OR_NAME)
     about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
     search = add("search", "inspection.search", about, example, about_c=_ALL)
     _argument(
@@ -117,7 +120,8 @@ def _look(add: Add) -> None:
         search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
     search.set_defaults(names={"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}})
     about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
-    explain = add("explain", "inspection.explain", about, example, about_c=_ALL)
+    both = ("explain, recalls", _("Say why a memory comes; list what was recalled."))
+    explain = add("explain", "inspection.explain", about, example, about_c=_ALL, listed=both)
     _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append")
     _argument(explain, "memory", "ID|WORDS", _("Id of a short-term memory"), nargs="?")
     about = _("instead: what came at that moment, and why; `recalls` shows its id")
@@ -127,7 +131,7 @@ def _look(add: Add) -> None:
         names={"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
     )
     about = _("List what was recalled for whom, newest last.")
-    recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL)
+    recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL, listed=_UNLISTED)
     _argument(recalls, "-n", "N", _("recalls shown; usually 20"), type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))
     _switch(recalls, "--json", _("JSON, one line each"))

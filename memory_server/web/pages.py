@@ -87,6 +87,7 @@ async def home(view: View) -> Response:
         kinds=kinds,
         lately=asked_of(view, lines[:_LATELY]),
         strips=seen.strips,
+        weekly=seen.weekly,
         folders=await _folders(view) if view["by"] == "folder" else [],
         people=[place.partition("/")[2] for place in counts if place.startswith("sessions/")],
         findings=view.site.known.get("findings", ()),
@@ -101,6 +102,7 @@ class _Overview:
     cards: Sequence[Subject]
     days: int
     strips: Sequence[Strip]
+    weekly: bool
 
 
 async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
@@ -118,7 +120,7 @@ async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overvie
         every = subjects(memories, short.words)
         cards = [replace(one, quotes=best_sentences(memories, one.word)) for one in every[:_CARDS]]
         days = [view.speech.local(memory.time_ms) for memory in memories]
-        return _Overview(every, cards, len({day.date() for day in days}), _strips(view, days))
+        return _Overview(every, cards, len({day.date() for day in days}), *_strips(view, days))
 
     seen = await asyncio.to_thread(found)
     view.site.known[key] = version, seen
@@ -134,8 +136,8 @@ async def _folders(view: View) -> list[tuple[str, int]]:
     return counts.most_common(PAGE)
 
 
-def _strips(view: View, days: Sequence[datetime]) -> list[Strip]:
-    """The strip for a desk and for a phone; of a first day, with days to come."""
+def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
+    """The strip for a desk and for a phone, and whether a dot is a week."""
     speech, now = view.speech, view.speech.local(view.speech.now_ms)
     first = min((*days, now))
     every = days_between(first, now)
@@ -152,7 +154,7 @@ def _strips(view: View, days: Sequence[datetime]) -> list[Strip]:
         title = f"{speech.date(round(day.timestamp() * 1000))}: {view.say(speech.exchanges(count))}"
         cells.append((count, title, begins))
     today = view.say(_("today"))
-    return [strip(cells, 917, 1, today), strip(cells, 350, 1 if len(cells) < 20 else 2, today)]
+    return [strip(cells, 917, 1, today), strip(cells, 350, 1 if len(cells) < 20 else 2, today)], weekly
 
 
 async def all_subjects(view: View) -> Response:

@@ -94,7 +94,8 @@ class Speech:
                 return _DAYS[then.weekday()]
             week = "上" if then.isocalendar().week != now.isocalendar().week else "这"
             return f"{week}周{'一二三四五六日'[then.weekday()]}"
-        return self.date(time_ms)
+        # Between Chinese and a number stands a blank, which is nothing at the beginning of a line.
+        return f" {self.date(time_ms)}" if self.zh else self.date(time_ms)
 
     def moment(self, time_ms: int) -> str:
         """The day with the time: 今天 17:30, 6 June 14:03."""
@@ -108,7 +109,7 @@ class Speech:
         part = next(name for end, name in _PARTS[self.language] if self.local(time_ms).hour < end)
         day = self.day(time_ms)
         if self.zh:
-            return f"{day} {part}" if day[0].isdigit() else f"{day}{part}"
+            return f"{day} {part}" if day.startswith(" ") else f"{day}{part}"
         return f"{day}, {part}"
 
     def age(self, time_ms: int) -> str:
@@ -147,7 +148,7 @@ class Speech:
         return cut.rstrip("，,。.、 ") + ("……" if self.zh else "…")
 
     def exchanges(self, count: int) -> str:
-        return n_("{count} exchange", "{count} exchanges", count)
+        return n_("{count:,} exchange", "{count:,} exchanges", count)
 
 
 ASKERS = {
