@@ -6,7 +6,7 @@ import asyncio
 import gc
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -17,11 +17,13 @@ from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
+from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.memories import Call, Memories
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
 from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.principals import WRITE, caller_of
+from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.http.tenants import TenantMemories, Tenants
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
@@ -92,7 +94,13 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
         caller = caller_of(scope)
         FOR.set(caller.tenant)
         own = limits[caller.tenant]
-        async with own.request("calls"), own.turn(0), tenants.used(caller) as tenant:
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(own.request("calls"))
+                await stack.enter_async_context(own.turn(0))
+                tenant = await stack.enter_async_context(tenants.used(caller))
+            except HttpError as error:
+                raise InvalidInput("The server has much to do; wait a little, and open the page again.") from error
             yield tenant.call(caller)
 
     def site_of(scope: Scope) -> Site:

@@ -192,9 +192,9 @@ def _rows(code: str, report: RunReport) -> list[Row]:
             )  # the side of a comparison says what that found
         elif not (parts and plain and one.depth == 0 and not one.role and len(found) > 3):
             rows.append(
-                Row(bool(last) if times else None, one.text[:60], min(one.depth, 3), "" if plain else str(value)[:40])
+                Row(bool(last) if times else None, one.text, min(one.depth, 3), "" if plain else str(value)[:40])
             )
-    return rows[:24]
+    return [replace(row, text=row.text[:60]) for row in rows[:24]]
 
 
 async def _replayed(view: View, code: str, seed: int) -> tuple[list[tuple[int, str, str | None]], int]:

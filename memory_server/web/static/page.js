@@ -21,7 +21,7 @@ if (search && found) {
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(look, 200); });
 }
 
-// `/` goes to the search, Escape leaves it, `?` tells the keys.
+// `/` goes to the search, Escape leaves it.
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches?.("input, textarea, select");
   if (event.key === "Escape" && event.target === search) { search.value = ""; found?.replaceChildren(); search.blur(); }
