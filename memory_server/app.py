@@ -120,7 +120,7 @@ class App:
             full=lambda: self.full,
             meter=self.meter,
             meaning=self._meaning_of(settings),
-            erased=self.home.erased.holds,
+            erased=lambda texts: self.home.erased.holds(texts),
         )
         self.conversations = Conversations(
             services,

@@ -12,7 +12,6 @@ from memory_server.conversations.model import Memory, excess
 from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaused, NothingToKeep, QuotaReached
 from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
@@ -86,6 +85,8 @@ class Services:
     def refuse_erased(self, *texts: str) -> None:
         """Raises NothingToKeep: one of these texts was erased for good."""
         if self.erased(texts):
+            from memory_server.kernel.erasure import left_out_text
+
             raise NothingToKeep("{left}: it was erased for good, so it is not stored.", left_out_text(1))
 
     async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:

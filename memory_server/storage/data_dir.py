@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from memory_server.kernel.erasure import Erasure
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
+    from memory_server.storage.erased_files import ErasedFiles
     from memory_server.storage.json_store.repair import RepairPlan
 
-from memory_server.storage.erased_files import ErasedFiles, holding
 from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
 
@@ -80,7 +80,12 @@ class Home:
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
         self.recalls = RecallFiles(place)
-        self.erased = ErasedFiles(place)
+
+    @cached_property
+    def erased(self) -> ErasedFiles:
+        from memory_server.storage.erased_files import ErasedFiles
+
+        return ErasedFiles(self.place)
 
     @cached_property
     def backups(self) -> BackupFolder:
@@ -140,6 +145,8 @@ class Home:
     def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
         """The files, here and in `others`, in which something that is erased still stands. Those that a killed process
         left are removed."""
+        from memory_server.storage.erased_files import holding
+
         return [path for place in (self.place, *others) for path in holding(place, erasure.held_in)]
 
     def made(self) -> Path:

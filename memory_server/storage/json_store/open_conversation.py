@@ -157,8 +157,8 @@ class OpenConversation:
             if still is not None and not still(position):
                 return
             # The state does not change meanwhile: changing it needs the lock that is held here.
-            compact = partial(self._files.compact, state, position, mend=erased is not None)
-            self._position = await self._blocking(compact)
+            anew = {} if erased is None else {"mend": True}
+            self._position = await self._blocking(partial(self._files.compact, state, position, **anew))
             self._commits_since_compaction = 0
             self._meter.count("storage", "compactions")
             if horizon is not None:
