@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _CHANGES = 2_000
 """Of the history, in which the texts that an erasing takes out are counted."""
-OF_SPACE: dict[str, Family] = {"notes": "notes", "layers": "layers", "sessions": "sessions", "refs": "refs"}
 
 
 class Eraser(Protocol):
