@@ -46,7 +46,8 @@ def sentences(package: str) -> Catalog:
     """The sentences that the code of a package marks, with the file of each."""
     sys.path.insert(0, str(ROOT))
     found = Catalog()
-    for file, _, message, _, _ in extract_from_dir(str(ROOT / package), [("**.py", extracted)], keywords=KEYWORDS):
+    methods = [("**.py", extracted), ("**.html", "jinja2")]
+    for file, _, message, _, _ in extract_from_dir(str(ROOT / package), methods, keywords=KEYWORDS):
         found.add(message, locations=[(f"{package}/{file}", 0)])
     if package == "sandbox":
         for text in (*foreign.V8, *foreign.LIBRARIES, *foreign.SYSTEM, *foreign.PYDANTIC):

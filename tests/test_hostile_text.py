@@ -79,6 +79,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     ),
     "memory_server.conversations.recall.words._WORD": (anywhere, "", ("a", "的", "a1", "_")),
     "memory_server.conversations.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
+    "memory_server.web.triggers._PLAIN": (whole, "", ("a", " ", "a-", "'")),
     "memory_server.serving.http.middleware._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.backups.files._LEFT": (whole, ".", (".", "a", ".body", ".0")),
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),

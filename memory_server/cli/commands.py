@@ -105,10 +105,11 @@ def _daily(add: Add) -> None:
 
 def _look(add: Add) -> None:
     about = _("List what is stored, newest first.")
-    list_ = add("list", "families.list_", about, "list --family notes", about_c=_ALL)
+    both = ("list, show", _("List what is stored; show one of it."))
+    list_ = add("list", "families.list_", about, "list --family notes", about_c=_ALL, listed=both)
     _switch(list_, "--archived", _ARCHIVED)
     about = _("Show everything that is known about one memory.")
-    show = add("show", "show.show", about, "show 3f2a", about_c=_ALL)
+    show = add("show", "show.show", about, "show 3f2a", about_c=_ALL, listed=_UNLISTED)
     _argument(show, "memory", "ID|NAME", _ID_OR_NAME)
     about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
     search = add("search", "families.search", about, example, about_c=_ALL)
@@ -136,6 +137,17 @@ def _look(add: Add) -> None:
     recalls.add_argument("-n", "--limit", metavar="N", help=about, dest="n", type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))
     _json(recalls)
+    about, both = (
+        _("Open the page: what it remembers, and why."),
+        ("web, view", _("Open the page; write it to a file.")),
+    )
+    web = add("web", "web.web", about, "web", opens=False, about_c=_USUAL, listed=both)
+    _argument(web, "--port", "N", _("by default 8771, or the next free one"), type=int)
+    _switch(web, "--no-open", _("only print the link"))
+    about = _("Write the first two pages to a file that needs no server.")
+    view = add("view", "web.view", about, "view --html memories.html", about_c=_USUAL, listed=_UNLISTED)
+    view.add_argument("--html", metavar="FILE", required=True, help=_("the file to write"))
+    _switch(view, "--force", _("replace a file that exists"))
     about = _("Show who changed what and when, newest first.")
     history = add("history", "families.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int)

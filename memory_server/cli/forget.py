@@ -6,6 +6,7 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from memory_server.app import App
 from memory_server.cli.inspection import chosen
@@ -33,7 +34,7 @@ async def forget(app: App, flags: Namespace) -> int:
     begun, status = app.home.erased.begun() if flags.for_good and not flags.dry_run else None, 0
     if begun is not None:
         complain(_("An erasing that was interrupted is finished first."))
-        status = await _erase(app, begun, await _backups_with(app, begun) if flags.in_backups else [])
+        status = await _erase(app, begun, await backups_with(app, begun) if flags.in_backups else [])
     if not "".join(flags.words).strip() and not flags.user:
         raise InvalidInput("Write words of what is meant, or its id: `memory-server forget dentist`.")
     zone, place = app.settings.zone, (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
@@ -76,7 +77,7 @@ async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[I
     though they were to be written anew."""
     engines, count = app.memories.engines, counted(len(items), "memory")
     erasure, out = await forgetting.erasure_of(engines, items, words, flags.user), console()
-    backups = await _backups_with(app, erasure)
+    backups = await backups_with(app, erasure)
     out.print(_PLACES)
     if backups:
         whose = _("and of these backups") if flags.in_backups else _("but not of these backups (--in-backups)")
@@ -99,24 +100,31 @@ async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[I
 
 
 async def _erase(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
-    home, out = app.home, console()
+    out, (left, damaged) = console(), await erase(app, erasure, backups)
+    for reason in damaged:
+        complain(reason)
+    out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
+    out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
+    for path in left:
+        out.print(escape(str(path)))
+    return int(any(backups or path.parent != app.home.backups.folder for path in left))
+
+
+async def erase(app: App, erasure: Erasure, backups: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Erase for good, also from these backups; where it is found afterwards, and what could not be rewritten."""
+    home, damaged = app.home, list[str]()
     await forgetting.erase(app.memories.engines, erasure, home.erased, home.recalls)
     for name in backups:
         try:
             await app.memories.backups.erase(name, erasure)
         except StorageError as error:
-            complain(str(error))
+            damaged.append(str(error))
     await asyncio.to_thread(home.erased.end)
     layers = [each.folder.place for each in app.knowledge.layers.known]
-    left = await asyncio.to_thread(home.holding, erasure, *layers)
-    out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
-    out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
-    for path in left:
-        out.print(escape(str(path)))
-    return int(any(backups or path.parent != home.backups.folder for path in left))
+    return await asyncio.to_thread(home.holding, erasure, *layers), damaged
 
 
-async def _backups_with(app: App, erasure: Erasure) -> list[str]:
+async def backups_with(app: App, erasure: Erasure) -> list[str]:
     """The names of the backups that hold it."""
     folder = app.home.backups.folder
     held = {path.name for path in await asyncio.to_thread(app.home.holding, erasure) if path.parent == folder}

@@ -6,23 +6,31 @@ import asyncio
 import gc
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
-from memory_server.memories.memories import Memories
-from memory_server.serving.fair_threads import use_fair_threads
-from memory_server.serving.http.http_server import HttpServer, address_of, serve
-from memory_server.serving.http.tenants import TenantMemories
+from memory_server.kernel.errors import InvalidInput
+from memory_server.memories.memories import Call, Memories
+from memory_server.serving.fair_threads import FOR, use_fair_threads
+from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
+from memory_server.serving.http.middleware import Enter
+from memory_server.serving.http.principals import WRITE, caller_of
+from memory_server.serving.http.refusals import HttpError
+from memory_server.serving.http.tenants import TenantMemories, Tenants
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
 from memory_server.tools import ANSWERED_TOOLS, TOOLSETS
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Scope
 
 _OPEN_CONVERSATIONS = 4
 _OPEN_MINUTES = 5.0
@@ -63,6 +71,7 @@ async def serve_http(settings: Settings, listen: str) -> None:
             any(tool.name in offered for tool in TOOLSETS["sessions"]),
             use_more_files(),
             settings.read_only,
+            partial(_page, app) if settings.http.web else None,
         )
         upkeep = asyncio.create_task(app.keep_up(openings))
         try:
@@ -70,6 +79,38 @@ async def serve_http(settings: Settings, listen: str) -> None:
         finally:
             upkeep.cancel()
             await asyncio.gather(upkeep, return_exceptions=True)
+
+
+def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
+    """The page, for whoever types a token: each sees the memories of its tenant."""
+    from memory_server.web.access import TokenForm
+    from memory_server.web.app import page_app
+    from memory_server.web.view import Site
+
+    known: dict[tuple[str | None, bool], Site] = {}
+
+    @asynccontextmanager
+    async def call(scope: Scope) -> AsyncIterator[Call]:
+        caller = caller_of(scope)
+        FOR.set(caller.tenant)
+        own = limits[caller.tenant]
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(own.request("calls"))
+                await stack.enter_async_context(own.turn(0))
+                tenant = await stack.enter_async_context(tenants.used(caller))
+            except HttpError as error:
+                raise InvalidInput("The server has much to do; wait a little, and open the page again.") from error
+            yield tenant.call(caller)
+
+    def site_of(scope: Scope) -> Site:
+        key = caller_of(scope).tenant, WRITE in caller_of(scope).scopes
+        if key not in known:
+            writable = key[1] and not app.settings.read_only
+            known[key] = Site(call, app.settings.storage.keep_ms, writable, app.sandbox, alone=False)
+        return known[key]
+
+    return page_app(site_of, TokenForm(enter), None)
 
 
 def _tokens(settings: Settings, place: Path) -> TokenFile | None:

@@ -72,6 +72,8 @@ class HttpSettings(Section):
     """Minutes without a request after which a tenant leaves memory."""
     open_tenants: int = Field(1_000, ge=1)
     """Tenants that are in memory at the same time."""
+    web: bool = False
+    """Whether the page is at `/web/`, for those who type a token there; it shows the memories of that token."""
     drain_seconds: float = Field(0, ge=0)
     """Seconds between the first signal to end and the end, in which `/readyz` says 503 and calls are still answered."""
     jwt: JwtSettings = GIVEN

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memory_server.conversations.changes import Added, Change, CleanedUp, Edited, Forgotten, Pinned, Unpinned
+from memory_server.conversations.changes import Added, Change, CleanedUp, Edited, Forgotten, Pinned, Unpinned, merged
 from memory_server.conversations.model import ConversationState, ShortTermMemory, mark_of
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.search import ShortTermSearch, vectors_of
@@ -52,6 +52,13 @@ class Removed(Done):
 @dataclass(frozen=True, slots=True)
 class PinSet(Done):
     """Whether a memory is pinned now; `change_id` is None if nothing had to change."""
+
+    memory: ShortTermMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten(Done):
+    """A memory as it is after an edit; `change_id` is None if nothing had to change."""
 
     memory: ShortTermMemory
 
@@ -190,20 +197,54 @@ class ShortTermManager(ShortTermSearch):
         MemoryNotFound: no memory has that id."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], PinSet]:
-            memory = state.short_term.get(memory_id)
-            if memory is None:
-                raise MemoryNotFound(
-                    "No short-term memory of {conversation} has the id `{memory}`; a search gives the ids "
-                    "of the memories that it finds.",
-                    self.conversation_id,
-                    memory_id,
-                )
+            memory = self._known(state, memory_id)
             if memory.pinned == pinned:
                 return (), PinSet(memory)
             change = Pinned(memory_id) if pinned else Unpinned(memory_id)
             return [change], PinSet(replace(memory, pinned=pinned))
 
         return await self._services.commit(self.conversation_id, decide, by=by)
+
+    async def edit(
+        self, memory_id: str, texts: Sequence[str], *, before: str | None = None, by: str = "api"
+    ) -> Rewritten:
+        """Give the messages of a memory these texts, one each (an empty one takes its message out); its words are found
+        anew. `before`: its text when it was read. Raises MemoryNotFound: no memory has that id; InvalidInput: no text
+        is left, there are more or fewer than it has messages, or it was changed since it was read."""
+        self._services.refuse_where_full()
+        memory = self._known(await self._services.store.read(self.conversation_id), memory_id)
+        if before not in (None, memory.text):
+            raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
+        said = memory.messages or (Message("user", memory.text),)
+        if len(texts) != len(said):
+            raise InvalidInput("The memory has {messages} messages; give a text for each.", len(said))
+        changed = (replace(message, content=text) for message, text in zip(said, texts, strict=True))
+        kept = tuple(map(storable, to_keep(message for message in changed if message.content.strip())))
+        if not kept:
+            raise InvalidInput("No text is left; to remove the memory, forget it.")
+        text = context_text(kept) if memory.messages else kept[0].content
+        edited = replace(memory, messages=kept if memory.messages else (), text=text)
+        refuse_excess(edited)
+        reworded = await asyncio.to_thread(self._wording.of_text, edited)
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Rewritten]:
+            now = self._known(state, memory_id)
+            if now.text != memory.text:
+                raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
+            after = merged(memory, reworded, now)
+            return [Edited(after, now)] if after != now else (), Rewritten(after)
+
+        return await self._services.commit(self.conversation_id, decide, by=by)
+
+    def _known(self, state: ConversationState, memory_id: str) -> ShortTermMemory:
+        if (memory := state.short_term.get(memory_id)) is not None:
+            return memory
+        raise MemoryNotFound(
+            "No short-term memory of {conversation} has the id `{memory}`; a search gives the ids "
+            "of the memories that it finds.",
+            self.conversation_id,
+            memory_id,
+        )
 
     async def outdated(self) -> int:
         """How many memories have words that were found with other settings."""

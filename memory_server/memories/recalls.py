@@ -95,7 +95,7 @@ class Recalls:
             return Finding("warning", "recalls", str(error))
         share = sum("came" not in line for line in found) / max(1, len(found))
         what = _("{recalls} in {days:g} days, {share:.0%} empty", counted(len(found), "recall"), self._days, share)
-        return Finding("ok", "recalls", what)
+        return Finding("ok", _("recalls"), what)
 
     def _lasts(self, line: Line) -> bool:
         return bool(self._days) and line["at"] >= iso(round(self._clock() - self._days * DAY_MS))
@@ -119,6 +119,7 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         ids, held = {item["id"] for item in came}, recall.held_back
         missed = (one for one in recall.near if one.recalled.memory.id not in ids)
         line["near"] = [_item(m.recalled, public) | {"lacked": m.lacked, "points": round(m.points, 2)} for m in missed]
+        line["needed"] = round(recall.needed, 2)
         rules = {"too_recent": held.recent, "in_context": held.in_context, "same_moment": held.adjacent}
         line["held"] = {rule: count for rule, count in rules.items() if count}
     line["said"] = "".join(message.content for message in last)[:SAID_CHARS]
@@ -133,4 +134,6 @@ def _item(recalled: Recalled, public: str | None) -> Line:
     heaviest = sorted(shared, key=lambda word: -word.points)[:MOST_WORDS]
     item: Line = {"id": memory.id, "relevance": round(receipt.relevance, 2), "chars": len(memory.text)}
     item["words"] = {word.word: round(word.points, 2) for word in heaviest}
+    if receipt.around:
+        item["around"] = round(receipt.around, 2)
     return item if recalled.kept_in is None else item | {"kept_in": recalled.kept_in}

@@ -93,12 +93,12 @@ def _word_at(text: bytes) -> Callable[[int], bytes]:
     return lambda start: text[start : text.index(b" ", start)]
 
 
-def jieba_text() -> bytes:
-    """The idf.txt of the installed jieba. Raises ModuleNotFoundError without jieba."""
+def jieba_text(path: str = "analyse/idf.txt") -> bytes:
+    """A file of the installed jieba, usually its idf.txt. Raises ModuleNotFoundError without jieba."""
     spec = find_spec("jieba")
     if spec is None:
         raise ModuleNotFoundError("jieba is not installed, and its idf.txt has the word frequencies; pip install jieba")
-    return _file(spec, "analyse/idf.txt")
+    return _file(spec, path)
 
 
 def _file(spec: Any, path: str) -> bytes:

@@ -210,7 +210,14 @@ def spoken() -> str:
 
 def translated(text: str) -> str:
     """A message in the language of the reader; any other text as it is."""
-    if not isinstance(text, LocalizedText) or _spoken[0] == "en" or (catalogue := _catalogue(_spoken)) is None:
+    return said_in(text, *_spoken)
+
+
+def said_in(text: str, language: str, *packages: str) -> str:
+    """A message in this language, with the catalogues of the packages in these folders; any other text as it is."""
+    if not isinstance(text, LocalizedText) or language == "en":
+        return text
+    if (catalogue := _catalogue((language, *packages))) is None:
         return text
     return text.said(catalogue)
 

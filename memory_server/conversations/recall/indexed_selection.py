@@ -139,6 +139,7 @@ class Decision:
             query=self.query,
             answers=self._answers(),
             near=self._near(),
+            needed=self.needed,
         )
 
     def _near(self) -> tuple[Missed, ...]:

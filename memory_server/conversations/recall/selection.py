@@ -77,6 +77,8 @@ class Recall:
     """For top and next memories that end with a question, by id: the memory that was said next."""
     near: tuple[Missed, ...] = ()
     """The most relevant ones that share something, could come and did not."""
+    needed: float = 0.0
+    """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
         """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
@@ -182,6 +184,7 @@ def select(
             lack(recalled, query, len(everything), parameters, adjacent=recalled.memory.id in adjacent)
             for recalled in explained(nearly)
         ),
+        needed=max(parameters.threshold, match_needed(len(everything), query, parameters)),
     )
 
 

@@ -20,7 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory_server.kernel.errors import InvalidInput
@@ -32,6 +32,8 @@ from memory_server.serving.http.authentication import entrance, host_of, names_i
 from memory_server.serving.http.middleware import (
     LOOPBACK,
     MOST_HEAD_BYTES,
+    PAGE,
+    Enter,
     Middleware,
     RateLimiter,
     is_modern,
@@ -66,11 +68,17 @@ STORE_SECONDS = 1.0
 """How long the store has to answer for `/readyz`."""
 
 
+Limits = Mapping[str | None, RateLimiter]
+MakePage = Callable[[Tenants, Enter, Limits], ASGIApp]
+"""Makes the page for people, below `PAGE`, of who may enter and what each tenant may do."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
     address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
-    connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token."""
+    connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token.
+    `page` None: there is none."""
 
     settings: HttpSettings
     tokens: Tokens | None
@@ -84,6 +92,7 @@ class HttpServer:
     sessions: bool
     files: int
     read_only: bool
+    page: MakePage | None = None
 
 
 class _Protocol(H11Protocol):
@@ -249,17 +258,21 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
         redirect_slashes=False,
     )
     public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
+    limits = defaultdict[str | None, RateLimiter](
+        partial(RateLimiter, settings.requests_per_minute, settings.concurrent)
+    )
     middleware = Middleware(
         app,
         enter,
-        defaultdict(partial(RateLimiter, settings.requests_per_minute, settings.concurrent)),
+        limits,
         public=public,
         hosts=(*LOOPBACK, address[0].lower(), *map(host_of, names_in(settings.hosts)), *more.hosts),
         origins=(*(name.lower().rstrip("/") for name in names_in(settings.origins)), *more.origins),
         challenge=more.challenge,
         sessions=node.sessions,
+        beside=None if node.page is None else (PAGE, node.page(tenants, enter, limits)),
     )
-    listener = _listener(*address)
+    listener = listening(*address)
     try:
         await _run(middleware, listener, stop, tenants, node)
     finally:
@@ -274,8 +287,27 @@ async def _run(
 ) -> None:
     host, port = listener.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
+
+    async def drained() -> None:
+        await asyncio.sleep(node.settings.drain_seconds)
+        tenants.end_streams()
+
+    node.say(_("serving MCP on http://{host}:{port}/mcp", host, port))
+    if node.page is not None:
+        node.say(_("the page is at http://{host}:{port}/web/", host, port))
+    await run_app(middleware, listener, stop, node.files, drained)
+
+
+async def run_app(
+    app: ASGIApp,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    files: int,
+    ending: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Answer requests to `app` on `listener` until `stop` is set, by a signal too; then, after `ending`, end."""
     config = uvicorn.Config(
-        middleware,
+        app,
         http=partial(_Protocol, {}),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
@@ -283,7 +315,7 @@ async def _run(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=min(MOST_CONNECTIONS, node.files // 2),
+        limit_concurrency=min(MOST_CONNECTIONS, files // 2),
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=CALL_SECONDS,
@@ -292,17 +324,17 @@ async def _run(
     on_signals(stop.set)
     serving = asyncio.create_task(server.serve([listener]))
     stopping = asyncio.create_task(stop.wait())
-    node.say(_("serving MCP on http://{host}:{port}/mcp", host, port))
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not serving.done():
-        await asyncio.sleep(node.settings.drain_seconds)
-        tenants.end_streams()
+        if ending is not None:
+            await ending()
         server.should_exit = True
     await serving
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
+    """Raises InvalidInput: it is not possible there."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)

@@ -51,7 +51,7 @@ AGAIN_SECONDS = 1.0
 """How often the token of an open stream is looked at again."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
-_OPERATORS = "/metrics"
+_OPERATORS, PAGE = "/metrics", "/web"
 
 Enter = Callable[[str | None], Awaitable[Principal | None]]
 """Gives the caller with this token, which may be missing; None: nobody enters with it."""
@@ -124,6 +124,8 @@ class Middleware:
     origins: Collection[str]
     challenge: str = ""
     sessions: bool = False
+    beside: tuple[str, ASGIApp] | None = None
+    """A path, and the app of all that is below it, which lets people in by itself."""
 
     @cached_property
     def _inside(self) -> ASGIApp:
@@ -144,7 +146,7 @@ class Middleware:
 
         headers = Headers(scope=scope)
         try:
-            await (self._refusal(headers) or self._inside)(scope, receive, noted)
+            await (self._refusal(headers) or self._within(scope))(scope, receive, noted)
         except asyncio.CancelledError:  # the process ends first
             if not status:
                 refused = HttpError(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
@@ -158,11 +160,17 @@ class Middleware:
             await HttpError(500, "server", said).response()(scope, receive, noted)
         finally:
             route = "/".join(scope["path"].split("/", 2)[:2])
-            known = route if route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known") else "/…"
+            known = route if route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known", PAGE) else "/…"
             if status == 200 and known == "/v1":
                 known = scope["path"]  # with the name of a tool; what is no tool gets 404
             milliseconds = (time.monotonic() - began) * 1000
             log.info("%s %s %s %.0f ms", scope["method"], known, status or "-", milliseconds)
+
+    def _within(self, scope: Scope) -> ASGIApp:
+        if self.beside is None or not scope["path"].startswith(f"{self.beside[0]}/"):
+            return self._inside
+        scope["root_path"] = self.beside[0]
+        return self.beside[1]
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         """What a page that was made to call this address gets."""

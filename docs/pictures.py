@@ -1,0 +1,111 @@
+"""Draws the pictures of the page for the docs, from the sample chats: `python docs/pictures.py [FOLDER]`.
+
+Needs Chromium on PATH, Playwright, and fonts with Han characters, such as Noto.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from playwright.async_api import Browser, async_playwright
+
+from memory_server.app import App
+from memory_server.cli.demo import ZONES, samples
+from memory_server.cli.import_export import store
+from memory_server.cli.web import serve_page
+from memory_server.config import Settings
+from memory_server.interchange import chats, own
+from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.messages import Session
+from memory_server.tools.base.tool import call
+from memory_server.tools.turn import recall_turn
+
+ASKED = {
+    "zh": (
+        ("2026-05-30T18:40+08:00", "要给阿柚买蛋糕了，我对什么过敏来着，一口都不能碰的那个？"),
+        ("2026-06-14T21:00+08:00", "妈妈生日那天送什么好呢？"),
+        ("2026-06-18T15:10+08:00", "公司下午茶有人点了杨枝甘露，闻着好香，我能喝一口吗？"),
+        ("2026-06-20T14:00+08:00", "二进制补码为何要取反加一？"),
+        ("2026-06-20T17:30+08:00", "晚上想去吃上次说的那家贵州馆子，酸汤鱼特别好喝的，叫什么名字来着？"),
+    ),
+    "en": (
+        ("2026-06-14T21:00+01:00", "What is wrong with Pepper's paw?"),
+        ("2026-06-18T15:10+01:00", "Can I eat this praline?"),
+        ("2026-06-19T11:20+01:00", "What is a monad?"),
+        ("2026-06-20T14:03+01:00", "Which place by the harbour has the fish stew with saffron?"),
+    ),
+}
+WRONG = {"zh": "杨枝甘露", "en": "hazelnut"}
+"""A word of the memory whose page is drawn."""
+SHOTS = (
+    ("home.zh", "zh", "light", 1180, ""),
+    ("home.en", "en", "dark", 1180, ""),
+    ("why.zh", "zh", "light", 1180, "recalls"),
+    ("why.en", "en", "light", 1180, "recalls"),
+    ("memory.zh", "zh", "dark", 1180, "memory"),
+    ("take-back.en", "en", "light", 390, "history"),
+)
+"""Name, language, mode, width in pixels, page."""
+HEIGHT = 760
+
+
+async def main(target: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    async with async_playwright() as tools:
+        browser = await tools.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for language in ASKED:
+            with tempfile.TemporaryDirectory() as folder:
+                await draw(browser, language, Path(folder), target)
+
+
+async def draw(browser: Browser, language: str, folder: Path, target: Path) -> None:
+    settings = Settings(data_dir=folder / "data", timezone=ZONES[language], seed=7).with_flashbacks(0)
+    memory_id = await fill(settings, language)
+    end = datetime.fromisoformat(ASKED[language][-1][0])
+    for path in await asyncio.to_thread(lambda: list(folder.rglob("*"))):
+        os.utime(path, (end.timestamp(), end.timestamp()))
+    async with App(settings.model_copy(update={"now": end.replace(minute=40)})) as app, serve_page(app, 0) as link:
+        context = await browser.new_context()
+        tab = await context.new_page()
+        await tab.goto(link)
+        await asyncio.sleep(15)  # by then the next days of triggers are known
+        for name, of, mode, width, page in SHOTS:
+            if of == language:
+                await tab.emulate_media(color_scheme=mode)
+                await tab.set_viewport_size({"width": width, "height": HEIGHT})
+                query = f"?lang={of}&id={memory_id}"
+                await tab.goto(f"{link.partition('/enter')[0]}/{page}{query}")
+                await tab.screenshot(path=target / f"{name}.png")
+        await context.close()
+
+
+async def fill(settings: Settings, language: str) -> str:
+    """Store the sample and ask about it; the id of a memory that was used."""
+    sample = samples() if language == "zh" else samples() / language
+    [chat] = chats.read((sample / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
+    [pack] = own.read_pack((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
+    shown = next(memory.id for memory in chat.short_term if WRONG[language] in memory.text)
+    for number, (when, said) in enumerate(ASKED[language]):
+        at = settings.model_copy(update={"now": datetime.fromisoformat(when)})
+        async with App(at, session=Session(when)) as app:
+            if not number:
+                await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
+                conversation = app.conversation(chat.conversation_id)
+                items = await app.memories.engines[0].find(Sought(ids=(chat.short_term[5].id,)))
+                await app.memories.engines[0].forget(items, by="forget 3f2a81c0")
+                await conversation.short_term.pin(chat.short_term[10].id, by="page")
+            asker = {"by": "hook", "client": "Claude Code", "cwd": str(Path.home() / "notes")}
+            asked = {"messages": [{"role": "user", "content": said}], "conversation_id": chat.conversation_id}
+            await call(recall_turn, replace(app.call, asker=asker), asked)
+    return shown
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "pictures"))

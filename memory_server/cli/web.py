@@ -1,0 +1,147 @@
+"""`web` serves the page to this user of this machine; `view --html` writes two of its pages into one file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import webbrowser
+from argparse import Namespace
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from socket import socket
+from typing import TYPE_CHECKING
+
+from memory_server.app import App
+from memory_server.cli import forget
+from memory_server.cli.process_limits import use_more_files
+from memory_server.cli.terminal import complain, console
+from memory_server.config import Settings
+from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.errors import InvalidInput
+from memory_server.memories.memories import Call
+from memory_server.serving.http.http_server import listening, run_app
+from memory_server.web.access import LOOPBACK, OneTimeLink
+from memory_server.web.app import page_app
+from memory_server.web.details import examined
+from memory_server.web.pages import home
+from memory_server.web.view import Site, request_of, viewed
+from memory_server.web.whole import whole
+from sandbox.locale import _, spoken
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+PORT = 8771
+_TRIES = 20
+"""Ports that are tried, from the usual one on."""
+
+
+def site_of(app: App) -> Site:
+    """The page of an open app."""
+
+    @asynccontextmanager
+    async def call(_scope: Scope) -> AsyncIterator[Call]:
+        yield app.call
+
+    writable = not app.settings.read_only
+    return Site(
+        call,
+        app.settings.storage.keep_ms,
+        writable,
+        app.sandbox,
+        app.home.pause if writable else None,
+        str(Path.home()),
+        eraser=_Eraser(app),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Eraser:
+    """What `memory-server forget --for-good` does."""
+
+    app: App
+
+    async def backups_with(self, erasure: Erasure) -> list[str]:
+        return await forget.backups_with(self.app, erasure)
+
+    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
+        left, damaged = await forget.erase(self.app, erasure, backups)
+        return [*(path.name for path in left), *damaged]
+
+
+async def web(settings: Settings, flags: Namespace) -> None:
+    """Serve until a signal asks for the end. Raises InvalidInput: the port is in use."""
+    app, stop = App(settings), asyncio.Event()
+    async with app, serve_page(app, flags.port, stop) as link:
+        console().print(_("The page is open; this link works once, within ten minutes:"))
+        console().print(link, soft_wrap=True, markup=False, highlight=False)
+        console().print(_("Ctrl-C closes it."))
+        if not flags.no_open:
+            await asyncio.to_thread(webbrowser.open, link)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = None) -> AsyncIterator[str]:
+    """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
+    use."""
+    listener, gate, site = _listener(port), OneTimeLink(), site_of(app)
+    stop = stop or asyncio.Event()
+    page = page_app(lambda _scope: site, gate, LOOPBACK)
+    tasks = [
+        asyncio.create_task(run_app(page, listener, stop, use_more_files())),
+        asyncio.create_task(_prepare(app, site)),
+    ]
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/enter?key={gate.key}"
+    finally:
+        stop.set()
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        listener.close()
+
+
+def _listener(given: int | None) -> socket:
+    tried = [given] if given is not None else range(PORT, PORT + _TRIES)
+    for port in tried:
+        try:
+            return listening("127.0.0.1", port)
+        except InvalidInput:
+            if port == tried[-1]:
+                raise
+    raise AssertionError
+
+
+async def _prepare(app: App, site: Site) -> None:
+    """What the first pages would wait for."""
+    await app.warm()
+    with contextlib.suppress(Exception):
+        async with viewed(site, request_of("")) as view:
+            await home(view)
+            await examined(view)
+
+
+def _write(target: str, text: str, *, replacing: bool) -> None:
+    with Path(target).expanduser().open("w" if replacing else "x", encoding="utf-8") as file:
+        file.write(text)
+
+
+async def view(app: App, flags: Namespace) -> None:
+    """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
+    written."""
+    site = site_of(app)
+    async with viewed(site, request_of(spoken())) as seen:
+        await home(seen)
+        tasks = [task for task in site.known.values() if isinstance(task, asyncio.Task)]
+        await asyncio.gather(*tasks)  # when triggers fire next
+        text = await whole(seen)
+    target = flags.html
+    try:
+        await asyncio.to_thread(_write, target, text, replacing=flags.force)
+    except FileExistsError as error:
+        raise InvalidInput("{target} is there already; give another name, or --force.", target) from error
+    except OSError as error:
+        raise InvalidInput("{target} cannot be written ({reason}); give another place.", target, error) from error
+    complain(_("wrote {target}; open it in a browser", target))

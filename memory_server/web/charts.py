@@ -1,0 +1,186 @@
+"""Values as points: the calendar strip, the curve of a memory, words to underline. Pure; the templates draw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_SHARES = (0.2, 0.55, 0.8)
+"""Where a word gets a thicker line: its share of the heaviest word of the receipt."""
+_LATIN = re.compile(r"[A-Za-z0-9_]")
+
+
+class Piece(NamedTuple):
+    """A part of a text; `level` 0: not underlined, 1 to 4: how thick."""
+
+    level: int
+    text: str
+
+
+def level(points: float, heaviest: float) -> int:
+    return 1 + sum(points >= share * heaviest for share in _SHARES)
+
+
+class Run(NamedTuple):
+    """Where words of a text overlap: from `start` to `end`, and the points of all of them."""
+
+    start: int
+    end: int
+    points: float
+
+
+def runs(text: str, words: Mapping[str, float]) -> list[Run]:
+    """The words in a text; those that overlap are one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
+    beginning of words, because words are kept by their stems."""
+    folded = "".join(low if len(low := char.casefold()) == 1 else char for char in text)
+    places = sorted((*place, word) for word in words for place in _places(folded, word.casefold()))
+    found, held = list[Run](), set[str]()
+    for start, end, word in places:
+        if found and start < found[-1].end:
+            last = found.pop()
+            points = last.points + (0.0 if word in held else words[word])
+            found.append(Run(last.start, max(last.end, end), points))
+        else:
+            held.clear()
+            found.append(Run(start, end, words[word]))
+        held.add(word)
+    return found
+
+
+def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
+    latin = bool(_LATIN.match(word))
+    pattern = rf"(?<!\w){re.escape(word)}\w{{0,4}}(?!\w)" if latin else re.escape(word)
+    return ((at.start(), at.end()) for at in re.finditer(pattern, text)) if word else iter(())
+
+
+def underlined(text: str, words: Mapping[str, float], heaviest: float) -> list[Piece]:
+    """`text` in its parts; `heaviest`: the points of the heaviest run of the receipt."""
+    pieces, at = list[Piece](), 0
+    for run in runs(text, words):
+        pieces += [Piece(0, text[at : run.start]), Piece(level(run.points, heaviest), text[run.start : run.end])]
+        at = run.end
+    return [piece for piece in (*pieces, Piece(0, text[at:])) if piece.text]
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A day (or week) of the strip: where it is, how full (0 hollow, 1 to 3), what its tooltip says."""
+
+    x: float
+    y: float
+    shade: int
+    title: str
+    today: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A calendar strip of dots. `marks`: x, y and the name of each month."""
+
+    width: int
+    height: int
+    radius: float
+    dots: Sequence[Dot]
+    marks: Sequence[tuple[float, float, str, str]]
+
+
+def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, today: str) -> Strip:
+    """`days`: how much was said, the tooltip, and the name of a month that begins there. The last one is today."""
+    most, each = max((count for count, _title, _month in days), default=0), -(-len(days) // rows)
+    step = min(18.0, (width - 20) / max(1, each - 1)) if each > 1 else 0
+    radius = max(1.5, min(5.5, step * 0.36 if step else 5.5))
+    dots, marks, last = list[Dot](), list[tuple[float, float, str, str]](), -1000.0
+    for number, (count, title, month) in enumerate(days):
+        x, y = 10 + number % each * step, 10.0 + number // each * 46
+        is_today = bool(today) and number == len(days) - 1
+        shade = 0 if not count else 1 + min(2, 3 * (count - 1) // max(1, most))
+        dots.append(Dot(round(x, 1), y, shade, title, is_today))
+        if is_today:
+            while marks and marks[-1][1] == y + 24 and x - marks[-1][0] < 60:
+                marks.pop()
+            marks.append((round(min(x + 6, width), 1), y + 24, today, "end" if x > 60 else "start"))
+        elif month and (x - last > 52 or number % each == 0):
+            marks.append((max(0.0, round(x - 5, 1)), y + 24, month, "start"))
+            last = x
+        if number % each == each - 1:
+            last = -1000.0
+    return Strip(width, rows * 46 - 10 if rows > 1 else 42, round(radius, 1), dots, marks)
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A moment of the curve: where it is, its words, the date under it."""
+
+    at: Point
+    words: str
+    date: str
+    anchor: str = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How clear a memory was over time. `past` and `area` are paths; `fading`: the height of the line below which it
+    counts as faded, and `words_x` where its words stand. `events`: when it was said and used; `now`: today."""
+
+    width: int
+    height: int
+    past: str
+    area: str
+    to_come: str
+    fading: float
+    words_x: float
+    events: Sequence[Event]
+    now: Point
+
+
+def curve(
+    made_ms: int,
+    uses: Sequence[tuple[int, float]],
+    now_ms: int,
+    worth: Sequence[tuple[int, float]],
+    fading: float,
+    width: int,
+    words: Sequence[tuple[str, str]],
+) -> Curve:
+    """`worth`: how much it was worth at each moment, oldest first, up to now and beyond; `uses`: when it was used and
+    what it was worth then; `words`: what stands at its beginning and at each use, with its date."""
+    height, top, floor, left, right = 150, 34, 132, 8, width - 8
+    last_ms = worth[-1][0]
+    low, high = min(fading, *(value for _at, value in worth)) - 1, max(value for _at, value in worth)
+    span, room = max(1, last_ms - made_ms), max(1.0, high - low)
+
+    def place(at_ms: int, value: float) -> Point:
+        x = left + (right - left) * (at_ms - made_ms) / span
+        return Point(round(x, 1), round(top + (floor - top) * (high - value) / room, 1))
+
+    line_y = place(made_ms, fading).y
+    past = [place(*each) for each in worth if each[0] <= now_ms]
+    later = [past[-1], *(place(*each) for each in worth if each[0] > now_ms)]
+    line = "M" + "L".join(f"{x} {y}" for x, y in past)
+    events = list[Event]()
+    for number, (at_ms, value) in enumerate([(made_ms, worth[0][1]), *uses]):
+        at, (said, date) = place(at_ms, value), words[number]
+        if number and at.x - events[-1].at.x < 8:
+            continue
+        near = bool(number) and at.x - events[-1].at.x < 96
+        anchor = "end" if at.x > width * 0.72 or (number and not near) else "start"
+        crowded = bool(number) and at.x - events[-1].at.x < 78
+        events.append(Event(at, "" if near else said, "" if crowded else date, anchor))
+    return Curve(
+        width,
+        height + 24,
+        line,
+        f"{line}L{past[-1].x} {floor}L{left} {floor}Z",
+        "M" + "L".join(f"{x} {y}" for x, y in later),
+        line_y,
+        next((at.x + 12 for at in past if at.y > line_y), width),
+        events,
+        past[-1],
+    )

@@ -1,0 +1,214 @@
+"""A line of the record of recalls, and a search of now, as a receipt that a person reads. The points, words and rules
+are those of the record or of the search; here they only become sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.kernel.recalls import Line
+from memory_server.kernel.times import milliseconds
+from memory_server.web.charts import Piece, runs, underlined
+from memory_server.web.speech import Speech
+from sandbox.locale import _, joined, n_
+
+MOST_CHARS = 2_000
+"""Characters of a text on a page; behind it is a link to all of it."""
+_SMALL = 0.2
+_RULES = {
+    "too_recent": lambda count: n_(
+        "{count} is from the last 20 minutes, so the chat still has it.",
+        "{count} are from the last 20 minutes, so the chat still has them.",
+        count,
+    ),
+    "in_context": lambda count: n_(
+        "{count} is still in the context of the session.", "{count} are still in the context of the session.", count
+    ),
+    "same_moment": lambda count: n_(
+        "{count} was said at the same moment as one that came.",
+        "{count} were said at the same moment as one that came.",
+        count,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of a memory: who (empty: you), and its pieces."""
+
+    who: str
+    yours: bool
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A memory that came: what is known of it now (None: it is gone), why it came, and its meter. `place`: the
+    conversation that keeps it. `share` and `enough`: of 100, on the scale of the receipt."""
+
+    id: str
+    place: str
+    memory: ShortTermMemory | None
+    said: Sequence[Said]
+    why: str
+    points: float | None
+    share: float
+    enough: float
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A memory that nearly came, and what it lacked."""
+
+    id: str
+    place: str
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spoke:
+    """What else came: a trigger or a note with its text."""
+
+    kind: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRecall:
+    """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger."""
+
+    asked: Sequence[Piece]
+    came: Sequence[Came]
+    near: Sequence[Near]
+    spoke: Sequence[Spoke]
+    held: Sequence[str]
+    needed: float
+    word: str
+
+
+def at_ms(line: Line) -> int:
+    return milliseconds(datetime.fromisoformat(line["at"]))
+
+
+def messages_of(memory: ShortTermMemory, words: Mapping[str, float], heaviest: float) -> list[Said]:
+    """What was said, with the shared words underlined."""
+    said, room = list[Said](), MOST_CHARS
+    for message in memory.messages:
+        if room > 0 and message.content.strip():
+            yours = message.role == "user"
+            who = message.name or ("" if yours else message.role)
+            said.append(Said(who, yours, underlined(message.content[:room], words, heaviest)))
+            room -= len(message.content)
+    return said or [Said("", True, underlined(memory.text[:room], words, heaviest))]
+
+
+def receipt(
+    line: Line,
+    known: Mapping[str, ShortTermMemory],
+    triggers: Mapping[str, LongTermMemory],
+    speech: Speech,
+) -> ShownRecall:
+    """`known`: the memories by id, as they are now; `triggers`: the long-term ones by name."""
+    came, near = line.get("came", ()), line.get("near", ())
+    items = [item for item in came if "relevance" in item or item.get("tier") in ("answer", "pinned", "last")]
+    said, greatest = line.get("said", ""), dict[str, float]()
+    for item in items:
+        for word, points in item.get("words", {}).items():
+            greatest[word] = max(points, greatest.get(word, 0.0))
+    shared = joined_words(said, greatest)
+    heaviest, needed = max(shared.values(), default=1.0), float(line.get("needed", 0.0))
+    scale = max([needed * 1.2, *(item.get("relevance", 0.0) for item in items)]) * 1.08 or 1.0
+    used, home = line.get("used"), line["conversation"]
+    rows = list[Came]()
+    for item in items:
+        memory, words = known.get(item["id"]), item.get("words", {})
+        points = item.get("relevance") if item.get("tier") not in ("answer", "flashback") else None
+        rows.append(
+            Came(
+                item["id"],
+                item.get("kept_in", home),
+                memory,
+                [] if memory is None else messages_of(memory, words, heaviest),
+                speech.say(_why(item, joined_words(said, item.get("words", {})), heaviest, used, speech)),
+                points,
+                round(100 * max(0.0, points or 0.0) / scale, 1),
+                round(100 * needed / scale, 1),
+            )
+        )
+    nearly = [
+        Near(item["id"], item.get("kept_in", home), spoken(known[item["id"]]), speech.say(_lacked(item, speech)))
+        for item in near
+        if item["id"] in known
+    ]
+    spoke = [
+        Spoke(item["tier"], item["id"], triggers[item["id"]].prompt if item["id"] in triggers else "")
+        for item in came
+        if item.get("tier") in ("trigger", "note")
+    ]
+    held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
+    word = max(shared, key=lambda word: (len(word) > 1, shared[word]), default="")
+    return ShownRecall(underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word)
+
+
+def spoken(memory: ShortTermMemory) -> str:
+    """What was said, without the names of the speakers."""
+    return " ".join(message.content for message in memory.messages) or memory.text
+
+
+def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
+    """The words as they stand in what was said, those that overlap as one, with their points."""
+    found: dict[str, float] = {}
+    for run in runs(said, words):
+        word = said[run.start : run.end]
+        found[word] = max(run.points, found.get(word, 0.0))
+    return found or dict(words)
+
+
+def _why(item: Line, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech) -> str:
+    tier, total, around = item.get("tier"), sum(item.get("words", {}).values()), float(item.get("around", 0.0))
+    heavy = sorted((word for word in words if words[word] >= _SMALL * heaviest), key=lambda word: -words[word])[:3]
+    quoted = speech.words(heavy or list(words)[:2])
+    if tier == "flashback":
+        return _("It came by chance, as memories do.")
+    if tier == "answer":
+        return _("It was said right after the one above, as an answer.")
+    if tier == "pinned":
+        return _("It is pinned, so a new session gets it.")
+    if tier == "last":
+        return _("It is where you left off, so a new session gets it.")
+    if not words:
+        reason = _("It came for its time or its meaning; no word is the same.")
+    elif around > total:
+        reason = _("Mostly because it was said around one that came; {words} is in both.", quoted)
+    elif around > 0.4 * total:
+        reason = _("Partly for {words}, partly because of what was said around it.", quoted)
+    elif len(words) == 1:
+        reason = _("Only because {words} is in both.", quoted)
+    elif len(heavy) > 1 and sum(words[word] for word in heavy) >= 1.5 * heaviest:
+        reason = _("{words} are rare in your memories, and this one has them.", quoted)
+    else:
+        reason = _("{words} are in both.", quoted) if len(heavy) > 1 else _("{words} is in both.", quoted)
+    if used is None:
+        return reason
+    after = _("The answer used it.") if item["id"] in used else _("The answer did not use it.")
+    return joined("" if speech.zh else " ", (reason, after))
+
+
+def _lacked(item: Line, speech: Speech) -> str:
+    words = speech.words(list(item.get("words", {}))[:3])
+    match item.get("lacked"):
+        case "place":
+            return _("enough, but others had more")
+        case "same_moment":
+            return _("said at the same moment as one that came, so not given again")
+        case "words":
+            return _("only {words} is the same, which says little", words) if words else _("shares too little")
+        case _:
+            points = f"{item.get('points', 0.0):.1f}"
+            if words:
+                return _("only {words} is in both: {points} points too few", words, points)
+            return _("{points} points too few", points)

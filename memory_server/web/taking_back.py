@@ -1,0 +1,75 @@
+"""Forgetting, erasing and taking back from the page, in one place: what `memory-server forget` and `undo` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.errors import MemoryNotFound
+from memory_server.kernel.lifecycle import Family, Item, Sought
+from memory_server.memories import forgetting
+from memory_server.web.pages import recorded
+from sandbox.locale import _
+
+if TYPE_CHECKING:
+    from memory_server.web.view import View
+
+_CHANGES = 2_000
+"""Of the history, in which the texts that an erasing takes out are counted."""
+
+
+class Eraser(Protocol):
+    """What erases for good at this home."""
+
+    async def backups_with(self, erasure: Erasure) -> list[str]: ...
+    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
+        """Where it is found afterwards; the backups that were not named may still have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text stands, how often, and the backup if it is one; it always goes from what is no backup."""
+
+    name: str
+    count: int
+    backup: str = ""
+
+
+async def item_of(view: View, family: Family, place: str, name: str) -> Item:
+    """Raises MemoryNotFound: it is not there any more."""
+    for engine in view.call.memories.engines:
+        for item in await engine.find(Sought(ids=(name,), family=family, place=place, archived=None)):
+            if name in (item.id, *item.aliases):
+                return item
+    raise MemoryNotFound("That is not here any more; it was forgotten or erased meanwhile.")
+
+
+async def forget(view: View, item: Item) -> str:
+    """Put it on the shelf; the change that takes it back."""
+    change = await forgetting.forget(view.call.memories.engines, [item])
+    if change is None:
+        raise MemoryNotFound("That is not here any more; it was forgotten or erased meanwhile.")
+    return change
+
+
+async def erasure_of(view: View, item: Item) -> Erasure:
+    return await forgetting.erasure_of(view.call.memories.engines, [item])
+
+
+async def places_of(view: View, erasure: Erasure) -> list[Place]:
+    """Where what is erased stands now."""
+    ids = {item.id for item in erasure.items}
+    changes = 0
+    for engine in view.call.memories.engines:
+        past = await engine.history(limit=_CHANGES)
+        changes += sum(any(step.id in ids for step in change.steps) for change in past)
+    lines = sum(map(erasure.in_recall, await recorded(view)))
+    backups = [] if view.site.eraser is None else await view.site.eraser.backups_with(erasure)
+    return [
+        Place(_("This memory, and its index"), len(erasure.items)),
+        Place(_("Its text in the history"), changes),
+        Place(_("Its sentences in the record of recalls"), lines),
+        *(Place(_("The backup {name}", name), 1, name) for name in backups),
+    ]

@@ -1,0 +1,348 @@
+"""The pages and forms without a browser: what they show is what the tools say, and each change can be taken back."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from web_page import CHAT, FORM, SAME, Page, ask, opened, remember
+
+from memory_server.kernel.messages import Message
+from memory_server.tools.base.tool import call
+from memory_server.tools.insight import explain_recall
+from memory_server.tools.short_term import get_memory_stats
+from memory_server.web.access import HEADERS, LINK_SECONDS, OneTimeLink
+from memory_server.web.app import PAGES
+from memory_server.web.charts import curve, runs, strip, underlined
+from memory_server.web.knowledge import blocks_of
+from memory_server.web.speech import Speech, language_of
+from memory_server.web.triggers import words_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
+
+TEXTS = (
+    "我对芒果过敏，一口都不行，小时候去过急诊。",
+    "芝麻是我的猫，三岁，怕打雷。",
+    "芒果布丁端走了，芝麻在旁边看。",
+    "建国北路新发现一家贵州馆子，酸汤鱼绝了。",
+)
+TRIGGER = "match_keys(context.messages, ['芒果', '过敏']) > 0"
+
+
+@pytest.fixture
+async def page(tmp_path: Path):
+    async with opened(tmp_path / "data") as made:
+        yield made
+
+
+async def test_the_first_day_says_what_to_do(page: Page) -> None:
+    seen = await page.get("", lang="en")
+    assert "Nothing yet." in seen.text
+    assert "memory-server install" in seen.text
+
+
+async def test_home_says_how_many_exchanges_and_triggers_there_are(page: Page) -> None:
+    await remember(page.app, *TEXTS)
+    await page.app.conversation().long_term.add("过敏", "先问有没有芒果", TRIGGER)
+    await ask(page.app, "芒果能吃吗？", cwd="/work/shop")
+    stats = await call(get_memory_stats, page.app.call, {"conversation_id": CHAT})
+    english = await page.get("", lang="en")
+    assert f"{stats.structured['total']} exchanges" in english.text
+    assert "1 thing comes up of its own accord" in english.text
+    assert "芒果、过敏" not in english.text
+    assert "芒果, 过敏" in english.text
+    chinese = await page.get("", lang="zh")
+    assert f"{stats.structured['total']} 段" in chinese.text
+    assert "它记得我什么" in chinese.text
+
+
+async def test_a_recall_is_shown_with_its_words_and_points(page: Page) -> None:
+    ids = await remember(page.app, *TEXTS)
+    line = await ask(page.app, "我能吃芒果布丁吗？", cwd="/work/shop")
+    seen = await page.get("recalls", lang="en")
+    assert "You asked" in seen.text
+    assert "Claude Code, /work/shop" in seen.text
+    for item in line["came"]:
+        if "relevance" in item and item["tier"] not in ("flashback",):
+            assert f"{item['relevance']:.0f} points; {line['needed']:.0f} are enough" in seen.text
+    assert any(given.get("class", "") in ("u1", "u2", "u3", "u4") for given in seen.named("span"))
+    assert any(f"id={ids[2]}" in link for link in seen.links)
+
+
+async def test_a_quiet_recall_says_so(page: Page) -> None:
+    await remember(page.app, *TEXTS)
+    await ask(page.app, "二进制补码为何要取反加一？")
+    seen = await page.get("recalls", lang="en")
+    assert "no memory fitted, so nothing was given" in seen.text
+
+
+async def test_a_memory_is_pinned_and_the_bar_takes_it_back(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    seen = await page.do("pin", id=memory, back=f"memory?c={CHAT}&id={memory}&lang=en")
+    assert "Pinned. It is never cleaned up." in seen.text
+    assert (await page.app.conversation().short_term.memories())[0].pinned
+    [change] = [given["value"] for given in seen.named("input") if given.get("name") == "change"]
+    assert "Undone." in (await page.do("undo", change=change, place=CHAT, back="?lang=en")).text
+    assert not (await page.app.conversation().short_term.memories())[0].pinned
+
+
+async def test_a_memory_is_edited_and_found_by_its_new_words(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    before = (await page.app.conversation().short_term.memories())[0].text
+    fields = {"id": memory, "text": ["我对菠萝过敏。", "记下了。"], "before": before}
+    seen = await page.do("edit", **fields, back=f"memory?c={CHAT}&id={memory}&lang=en")
+    assert "我对菠萝过敏。" in seen.text
+    found = await page.app.conversation().short_term.search([Message("user", "菠萝能吃吗")], reinforce=False)
+    assert found.recall.top[0].memory.id == memory
+
+
+async def test_an_edit_of_what_was_changed_meanwhile_is_refused(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    fields = {"id": memory, "text": ["别的", "记下了。"], "before": "user: 从前"}
+    seen = await page.do("edit", 422, **fields)
+    assert "changed meanwhile" in seen.text or "刚才被改过" in seen.text
+    assert (await page.app.conversation().short_term.memories())[0].text.startswith("user: 我对芒果")
+
+
+async def test_what_is_forgotten_lies_on_the_shelf_and_comes_back(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    seen = await page.do("forget", id=memory, back=f"history?c={CHAT}&lang=en")
+    assert "1 memory forgotten. On the shelf until 18 September." in seen.text
+    assert "我对芒果过敏" in seen.text
+    assert len(await page.app.conversation().short_term.memories()) == 3
+    await page.do("restore", id=memory, family="", back="history")
+    assert len(await page.app.conversation().short_term.memories()) == 4
+
+
+async def test_what_is_erased_is_found_in_no_place(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    await ask(page.app, "芒果能吃吗？")
+    places = await page.get("memory", c=CHAT, id=memory, erase="1", lang="en")
+    assert "This memory, and its index" in places.text
+    seen = await page.do("erase", id=memory, back="?lang=en")
+    assert "found in 0 places" in seen.text
+    held = [path for path in page.app.home.place.rglob("*") if path.is_file()]
+    assert not any("小时候去过急诊".encode() in path.read_bytes() for path in held)
+
+
+async def test_one_search_finds_all_families(page: Page) -> None:
+    ids = await remember(page.app, *TEXTS)
+    await page.app.conversation().long_term.add("过敏", "先问有没有芒果", TRIGGER)
+    await page.app.knowledge.notes.remember("domain", "水果", "芒果布丁里有芒果。")
+    await page.do("forget", id=ids[2], back="history")
+    seen = await page.get("find", q="芒果", lang="en")
+    assert any(f"id={ids[0]}" in link for link in seen.links)
+    assert any("trigger?" in link for link in seen.links)
+    assert any("family=notes" in link for link in seen.links)
+    assert "on the shelf" in seen.text
+
+
+async def test_asking_counts_nothing_as_used(page: Page) -> None:
+    ids = await remember(page.app, *TEXTS)
+    before = [memory.score for memory in await page.app.conversation().short_term.memories()]
+    seen = await page.get("ask", q="我能吃芒果吗？", id=ids[1], lang="en")
+    assert "芒果" in seen.text
+    assert [memory.score for memory in await page.app.conversation().short_term.memories()] == before
+    assert not page.app.recalls.found()
+
+
+async def test_a_trigger_is_tried_saved_and_forgotten(page: Page) -> None:
+    fields = {"name": "过敏", "code": TRIGGER, "prompt": "先问有没有芒果", "chat": "你：芒果蛋糕", "seed": "1"}
+    answer = await page.client.post(
+        "/trigger?lang=en", content="&".join(f"{k}={v}" for k, v in fields.items()).encode(), headers={**SAME, **FORM}
+    )
+    assert answer.status_code in (200, 422)
+    assert not await page.app.conversation().long_term.memories()
+    await page.do("save-trigger", **fields, back="triggers")
+    seen = await page.get("trigger", name="过敏", lang="en")
+    assert "It stays quiet" in seen.text
+    seen = await page.do("forget", family="triggers", place=CHAT, id="过敏", back="triggers?lang=en")
+    assert "forgotten" in seen.text
+    assert not await page.app.conversation().long_term.memories()
+
+
+async def test_a_broken_trigger_says_where_it_is_broken(page: Page) -> None:
+    seen = await page.do("save-trigger", 422, name="x", code="match_keys(context.messages, ['a']", prompt="p")
+    assert "line 1" in seen.text or "第 1 行" in seen.text
+
+
+async def test_notes_are_shown_as_text_and_changed(page: Page) -> None:
+    await page.app.knowledge.notes.remember("domain", "Staging", "# Port\n\nUses **8443**. <b>no html</b>")
+    [link] = [link for link in (await page.get("notes", lang="en")).links if link.startswith("entry")]
+    seen = await page.get(link)
+    assert "<b>no html</b>" in seen.text
+    assert any(tag == "strong" for tag, _given in seen.elements)
+    note = (await page.app.knowledge.notes.listed())[0][0]
+    fields = {"family": "notes", "id": note.ref, "before": note.body, "text": "Uses 9000."}
+    await page.do("edit-entry", **fields, back=link)
+    assert (await page.app.knowledge.notes.get(note.ref)).body == "Uses 9000."
+
+
+async def test_pausing_and_going_on(page: Page) -> None:
+    assert "Memory is off until 14:00" in (await page.do("pause", back="?lang=en")).text
+    assert page.app.paused() is not None
+    assert "Memory goes on." in (await page.do("pause", resume="1", back="?lang=en")).text
+    assert page.app.paused() is None
+
+
+async def test_health_backs_up(page: Page) -> None:
+    await remember(page.app, *TEXTS)
+    assert "There is no backup yet." in (await page.get("health", lang="en")).text
+    await page.do("backup", back="health")
+    assert len(await page.app.memories.backups.listed()) == 1
+
+
+@pytest.mark.parametrize("questions", [50, pytest.param(1_000, marks=pytest.mark.full)])
+async def test_the_page_and_the_tool_give_the_same_points(page: Page, questions: int) -> None:
+    words = [
+        "芒果",
+        "芝麻",
+        "猫",
+        "打雷",
+        "布丁",
+        "贵州",
+        "馆子",
+        "酸汤鱼",
+        "急诊",
+        "过敏",
+        "旁边",
+        "三岁",
+        "什么",
+        "名字",
+        "一口",
+    ]
+    ids = await remember(page.app, *TEXTS)
+    rng = random.Random(1)
+    for _ in range(questions):
+        said = "".join(rng.sample(words, 3)) + rng.choice(("？", "。"))
+        memory = rng.choice(ids)
+        asked = {"recentMessages": [{"role": "user", "content": said}], "memory_id": memory, "conversation_id": CHAT}
+        told = (await call(explain_recall, page.app.call, asked)).structured
+        seen = await page.get("ask", q=said, id=memory, lang="en")
+        assert told["reason"].split("\n")[0].split("(")[0] in seen.text
+        assert f"{told['relevance']:.0f} points; {told['threshold']:.0f} are enough" in seen.text
+
+
+# --- who may see it ---------------------------------------------------------------------------------------------------
+
+
+async def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
+    for path in (*PAGES, "/static/style.css", "/static/page.js", "/nothing", "/enter"):
+        answer = await page.client.get(path)
+        assert {name: answer.headers[name] for name in HEADERS} == dict(HEADERS), path
+
+
+async def test_a_link_works_once_and_for_ten_minutes(page: Page) -> None:
+    again = await page.client.get("/enter", params={"key": page.gate.key})
+    assert again.status_code == 401
+    now = [0.0]
+    late = OneTimeLink(lambda: now[0])
+    now[0] = LINK_SECONDS + 1
+    assert late.key
+    assert not await late.knows("", {})
+
+
+async def test_the_cookie_is_for_this_page_only(page: Page) -> None:
+    [cookie] = page.client.cookies.jar
+    assert cookie.name == "memory-page-8771"
+    page.client.cookies.clear()
+    assert (await page.client.get("/")).status_code == 401
+    answer = await page.client.get("/", headers={"cookie": f"memory-page-8772={cookie.value}"})
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "127.0.0.1.evil.example:8771"}, 421),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({}, 403),
+        ({"origin": "http://127.0.0.1:8771"}, 303),
+        ({"sec-fetch-site": "same-origin"}, 303),
+    ],
+)
+async def test_changes_come_from_the_page_itself(page: Page, headers: dict[str, str], status: int) -> None:
+    answer = await page.client.post("/do/pause", headers={**FORM, **headers}, content="back=")
+    assert answer.status_code == status
+    assert (page.app.paused() is not None) == (status == 303)
+
+
+async def test_a_change_is_no_link(page: Page) -> None:
+    assert (await page.client.get("/do/pause")).status_code == 405
+
+
+async def test_a_form_sends_nobody_elsewhere(page: Page) -> None:
+    for back in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "a\r\nb: c"):
+        answer = await page.client.post("/do/pause", headers={**FORM, **SAME}, content=f"back={back}".encode())
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("../?done=")
+
+
+async def test_a_server_that_only_reads_changes_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data") as page:
+        [memory] = await remember(page.app, TEXTS[0])
+    async with opened(tmp_path / "data", read_only=True) as page:
+        seen = await page.do("forget", 422, id=memory)
+        assert "read_only" in seen.text
+        assert not list((await page.get("memory", c=CHAT, id=memory)).named("form"))
+
+
+# --- parts that are pure ----------------------------------------------------------------------------------------------
+
+
+async def test_words_that_overlap_are_one() -> None:
+    text = "酸汤鱼绝了，贵州馆子"
+    assert [text[run.start : run.end] for run in runs(text, {"酸汤": 3, "汤鱼": 4, "贵州": 9, "馆子": 1})] == [
+        "酸汤鱼",
+        "贵州",
+        "馆子",
+    ]
+    assert [piece.text for piece in underlined("Ports: port 80", {"port": 5.0}, 5.0) if piece.level] == [
+        "Ports",
+        "port",
+    ]
+    assert "".join(piece.text for piece in underlined("ﬃx İß", {"x": 1.0}, 1.0)) == "ﬃx İß"
+
+
+async def test_dates_are_said_as_people_say_them() -> None:
+    now = 1_781_956_800_000  # Saturday 20 June 2026, 12:00 UTC
+    day = 86_400_000
+    english, chinese = (Speech(language, None, now) for language in ("en", "zh"))
+    assert [english.day(now - count * day) for count in (0, 1, 3)] == ["today", "yesterday", "Wednesday"]
+    assert [chinese.day(now - count * day) for count in (0, 1, 3, 6)] == ["今天", "昨天", "这周三", "上周日"]
+    assert english.date(now - 45 * day) == "6\u00a0May"
+    assert chinese.date(now - 400 * day) == "2025\u00a0年\u00a05\u00a0月\u00a016\u00a0日"
+
+
+async def test_the_language_is_that_of_the_reader() -> None:
+    assert language_of("zh-TW,zh;q=0.9,en", None) == "zh"
+    assert language_of("fr, en;q=0.8", None) == "en"
+    assert language_of("zh", "en") == "en"
+    assert language_of("", "tlh") == "en"
+
+
+async def test_charts_stay_within_their_frame() -> None:
+    drawn = strip([(number % 3, "", None) for number in range(90)], 350, 2, "today")
+    assert all(0 <= dot.x <= drawn.width for dot in drawn.dots)
+    made = curve(
+        0, [(50, 3.0)], 100, [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)], -5.0, 350, [("", "")] * 2
+    )
+    assert all(0 <= event.at.x <= made.width for event in made.events)
+
+
+async def test_the_words_of_a_trigger_are_read_from_its_code() -> None:
+    code = "match_keys(context.messages, ['芒果', \"mum's\", /下雨|大雨/, /a[b]c/]) > 0 || match_keys(x, ['芒果'])"
+    assert words_of(code) == ["芒果", "mum's", "下雨", "大雨"]
+
+
+async def test_markdown_becomes_elements_and_never_html() -> None:
+    blocks = blocks_of("[a](javascript:alert(1)) <img src=x> ![i](http://evil.example/p.png)\n\n- one\n  - two")
+    flat = str(blocks)
+    assert "javascript" not in flat.replace("javascript:alert(1)", "", 1) or "'href': 'javascript" not in flat
+    assert "'tag': 'img'" not in flat
+    assert "'tag': 'ul'" in flat

@@ -1,0 +1,85 @@
+"""The page at /web/ of `serve --http`: whoever types a token sees the memories of that token, and no others."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from http_server import Server, serving
+from web_page import SAME, Parsed
+
+from memory_server.cli.parser import main
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, str]]]:
+    folder = tmp_path_factory.mktemp("web") / "data"
+    given: dict[str, str] = {}
+    for name, scopes in (("alice", []), ("bob", []), ("carol", ["--read-only"])):
+        out = io.StringIO()
+        with redirect_stdout(out):
+            main(
+                [
+                    "tokens",
+                    "add",
+                    name,
+                    *(["--tenant", "alice"] if name == "carol" else ["--tenant", name]),
+                    "--data-dir",
+                    str(folder),
+                    *scopes,
+                ]
+            )
+        given[name] = next(word for word in out.getvalue().split() if len(word) > 30)
+    with serving(folder, http__web="true") as started:
+        yield started, given
+
+
+@contextmanager
+def _entered(server: Server, token: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=30, follow_redirects=True) as client:
+        answer = client.post("/web/enter", data={"token": token}, headers=SAME)
+        assert answer.status_code == 200, answer.text
+        yield client
+
+
+def test_a_token_shows_its_own_memories_and_no_others(server: tuple[Server, dict[str, str]]) -> None:
+    started, tokens = server
+    for name in ("alice", "bob"):
+        said = {"messages": [{"role": "user", "content": f"The cat of {name} is called {name}puss."}]}
+        headers = {"authorization": f"Bearer {tokens[name]}"}
+        httpx.post(f"{started.url}/v1/remember_turn", json=said, headers=headers).raise_for_status()
+    for name, other in (("alice", "bob"), ("bob", "alice"), ("carol", "bob")):
+        with _entered(started, tokens[name]) as client:
+            own = {"carol": "alice"}.get(name, name)
+            for path in ("", "subject", "history?all=1", "find?q=cat"):
+                seen = client.get(f"/web/{path}", headers={"accept-language": "en"}).text
+                assert f"{other}puss" not in seen
+            assert f"{own}puss" in client.get("/web/subject").text
+
+
+def test_a_wrong_token_and_no_token_open_nothing(server: tuple[Server, dict[str, str]]) -> None:
+    started, _tokens = server
+    with httpx.Client(base_url=started.url) as client:
+        answer = client.get("/web/", headers={"accept-language": "en"})
+        assert answer.status_code == 401
+        assert "Whose memories?" in Parsed(answer.text).text
+        assert client.post("/web/enter", data={"token": "x" * 40}, headers=SAME).status_code == 401
+        assert client.post("/web/enter", data={"token": "x" * 40}).status_code == 403
+        assert client.get("/web/subject").status_code == 401
+        assert client.get("/web/", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_a_token_that_only_reads_changes_nothing(server: tuple[Server, dict[str, str]]) -> None:
+    started, tokens = server
+    with _entered(started, tokens["carol"]) as client:
+        assert not list(Parsed(client.get("/web/health").text).named("button"))
+        assert client.post("/web/do/backup", data={"back": ""}, headers=SAME).status_code == 422
+
+
+def test_without_the_setting_there_is_no_page(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", http__open="true") as started:
+        assert httpx.get(f"{started.url}/web/").status_code == 404
