@@ -204,10 +204,10 @@ async def _replayed(view: View, code: str, seed: int) -> tuple[list[tuple[int, s
     async def fires(messages: Sequence[Any], at_ms: int) -> bool:
         said = [{"role": m.role, "content": m.content} | ({"name": m.name} if m.name else {}) for m in messages]
         context = {"messages": said, "conversation_id": view.conversation.id, "participants": {}}
-        [verdict] = await view.call.memories.services.runner.evaluate(
+        ran = await view.call.memories.services.runner.evaluate(
             [code], context, now=view.speech.local(at_ms), seed=seed
         )
-        return isinstance(verdict, Fired)
+        return isinstance(ran.get(0), Fired)
 
     hits = []
     for one in kept:

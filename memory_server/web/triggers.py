@@ -142,8 +142,8 @@ async def _found(view: View, codes: Sequence[str], today: datetime) -> dict[str,
     context = {"messages": [], "conversation_id": view.conversation.id, "participants": {}}
 
     async def fires(now: datetime) -> list[bool]:
-        verdicts = await view.call.memories.services.runner.evaluate(codes, context, now=now, seed=0)
-        return [isinstance(verdict, Fired) for verdict in verdicts]
+        ran = await view.call.memories.services.runner.evaluate(codes, context, now=now, seed=0)
+        return [isinstance(ran.get(number), Fired) for number in range(len(codes))]
 
     try:
         days = [today + timedelta(days=number) for number in range(_DAYS)]
