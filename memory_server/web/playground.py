@@ -161,7 +161,8 @@ async def _try(view: View, given: Mapping[str, str]) -> Tried:
 def _found(report: RunReport) -> list[str]:
     """The words that match_keys found."""
     calls = [call for call in report.trace if "keys" in call]
-    return list(dict.fromkeys(text for call in calls for _key, hits in call["keys"] for _place, text in hits if text))
+    hits = [hit for call in calls for _key, hits in call["keys"] for hit in hits]
+    return list(dict.fromkeys(other or text for _place, text, other in hits if text))
 
 
 def _because(view: View, report: RunReport, found: Sequence[str]) -> str:
