@@ -45,6 +45,12 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
+    "sandbox.javascript.sought._SURE": (anywhere, "", ("a", "é", "的", "a\u200d")),
+    "sandbox.javascript.needs._TOKEN": (
+        at_start,
+        "",
+        (" ", "//a", "/*", "/**/", "a", "1", "'a", "'\\n", "/a", "/\\/", "="),
+    ),
     "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.knowledge.notes.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
     "memory_server.knowledge.notes.duplicates._PUNCTUATION": (

@@ -198,8 +198,8 @@ async def forget(
     meant.sort(key=lambda item: -item.at_ms)
     if confirm and len(meant) > _MOST_SHOWN:
         raise InvalidInput("{count} memories have these words; give more words, or the ids of those meant.", len(meant))
+    change = await forgetting.forget(memories.engines, meant) if confirm and meant else None
     if sought.words:
         memories.forgotten[call.session_id] = sought.words, memories.services.clock()
-    change = await forgetting.forget(memories.engines, meant) if confirm and meant else None
     rows = ForgetRow.each(meant[:_MOST_SHOWN])
     return ForgetResult(found=len(meant), items=rows, forgotten=change is not None, changeId=change)

@@ -145,13 +145,6 @@ def test_a_form_that_holds_no_notes_says_so(run: Run) -> None:
     assert "Not in it: 1 entry of other families; the form native holds them." in told
 
 
-def test_a_pack_says_that_it_forgets_whose_its_triggers_are(run: Run) -> None:
-    write("pack.json", PACK[:1])
-    run("import", "pack.json", "-c", "小红")
-    told = run("export", "mine.json", "--format", "pack")[1]
-    assert "A pack names no conversation of its triggers (小红); `import -c ID` puts them in one." in told
-
-
 def test_an_export_replaces_nothing_unless_told(run: Run) -> None:
     write("old.json", OLD)
     run("import", "old.json")

@@ -75,7 +75,7 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
         }
         assert told.structured["tools"][0]["p50Ms"] > 0
         counters = told.structured["counters"]
-        assert counters["triggers"] == {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
+        assert counters["triggers"] == {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1, "not_run": 0}
         assert counters["storage"] == {"commits": 3, "open_conversations": 1}
         assert counters["workers"]["started"] >= counters["workers"]["running"] >= 1
         assert "add_long_term_memory: 3 calls, 0 errors, p50" in told.text
