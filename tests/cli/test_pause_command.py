@@ -76,7 +76,7 @@ def test_a_pause_ends_by_itself_when_its_time_is_over(run: Run, tmp_path: Path) 
     assert "22:00" in run("hook", given=stop(tmp_path, "一"), now=ONE)[2]
     assert run("hook", given=stop(tmp_path, "二"), now=THREE) == (0, "", "")
     assert count(run) == 1
-    assert "23:00" in run("pause", "--for", "180m")[1], "a second one takes the place of the first"
+    assert "22:50" in run("pause", "--for", "170m")[1], "a second one takes the place of the first"
     assert run("resume", now=THREE)[1] == "Memory was not paused.\n", "it is over"
 
 
