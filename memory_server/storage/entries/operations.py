@@ -101,13 +101,18 @@ def rebuild(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM terms").fetchone()[0])
 
 
-def erase(connection: sqlite3.Connection, erasure: Erasure) -> None:
-    """Delete what is erased from all tables, and make the index again, which keeps the terms of deleted entries."""
+def erase(connection: sqlite3.Connection, erasure: Erasure, *, past: bool = False) -> None:
+    """Delete what is erased from all tables, and make the index again, which keeps the terms of deleted entries. Of the
+    `past`, such as a former copy, also entries that hold a text of it: nobody could see and name those."""
     execute, lenient = connection.execute, schema.is_lenient(connection)
-    rows = execute("SELECT e.id, e.ref, e.vector_key, s.space, s.owner FROM entries e JOIN scopes s ON s.id = e.scope")
-    for number, ref, vector, space, owner in rows.fetchall():
+    texts = "e.title, e.body, e.tags, e.examples, e.metadata, e.source, e.key"
+    rows = execute(
+        f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {texts} FROM entries e JOIN scopes s ON s.id = e.scope"
+    )
+    for number, ref, vector, space, owner, *held in rows.fetchall():
         place = "/".join(filter(None, (space, owner)))
-        if {ref, str(number)} & erasure.in_place(place):
+        values = [*held[:2], *(json_value(each, [], lenient) for each in held[2:5]), *held[5:]]
+        if {ref, str(number)} & erasure.in_place(place) or (past and erasure.held_in(values)):
             execute("DELETE FROM vectors WHERE key = ?", (vector,))
             execute("DELETE FROM entries WHERE id = ?", (number,))
             execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (number,))

@@ -56,7 +56,7 @@ def erase_copy(path: Path, erasure: Erasure, wait_seconds: float) -> None:
         copy.execute("PRAGMA secure_delete = ON")
         copy.execute("BEGIN IMMEDIATE")
         with copy:
-            operations.erase(copy, erasure)
+            operations.erase(copy, erasure, past=True)
         empty_free_pages(copy, wait_seconds)
 
 
