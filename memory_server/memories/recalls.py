@@ -55,8 +55,11 @@ class Recalls:
         """Write, after the answer, the line that `make` makes for this time; None: there is none."""
         if self._days and self._may():
             self._pending.append(partial(make, iso(self._clock())))
-            loop = asyncio.get_running_loop()
-            loop.call_later(self._after, loop.run_in_executor, None, self.write)
+            asyncio.get_running_loop().call_later(self._after, self._begin_to_write)
+
+    def _begin_to_write(self) -> None:
+        with suppress(RuntimeError):  # the loop ends, and then its app has written all
+            asyncio.get_running_loop().run_in_executor(None, self.write)
 
     def write(self) -> None:
         """Write what was noted. A failure is no harm."""
