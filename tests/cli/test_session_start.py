@@ -121,8 +121,8 @@ def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
     newest_last = [f"p{n}" for n in reversed(range(MOST_PINNED))]
     assert ids(*pinned, session=Session("one")) == (newest_last, [])
     assert ids(*pinned, *here, with_last=False) == (newest_last, [])
-    shop, garden = (memory(name, age=0, folder=f"/work/{name}") for name in ("shop", "garden"))
-    assert ids(*here, shop, garden, folder="/work/shop") == ([], ["shop"])
+    shop, garden = (memory(name, age=0, folder=f"/srv/{name}") for name in ("shop", "garden"))
+    assert ids(*here, shop, garden, folder="/srv/shop") == ([], ["shop"])
     assert ids(*here, shop, garden, pinned[0], folder="/other") == (["p0"], [])
 
 

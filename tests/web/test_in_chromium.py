@@ -82,7 +82,7 @@ async def _fill(folder: Path) -> list[str]:
             "过敏", "先问有没有芒果", "match_keys(context.messages, ['芒果']) > 0"
         )
         await page.app.knowledge.notes.remember("domain", "水果", "# 芒果\n\n- 一口都不行")
-        await ask(page.app, "我能吃芒果布丁吗？", cwd="/work/shop")
+        await ask(page.app, "我能吃芒果布丁吗？", cwd="/srv/shop")
         await ask(page.app, "二进制补码为何要取反加一？")
         return ids
 

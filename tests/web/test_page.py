@@ -45,7 +45,7 @@ async def test_the_first_day_says_what_to_do(page: Page) -> None:
 async def test_home_says_how_many_exchanges_and_triggers_there_are(page: Page) -> None:
     await remember(page.app, *TEXTS)
     await page.app.conversation().long_term.add("过敏", "先问有没有芒果", TRIGGER)
-    await ask(page.app, "芒果能吃吗？", cwd="/work/shop")
+    await ask(page.app, "芒果能吃吗？", cwd="/srv/shop")
     stats = await call(get_memory_stats, page.app.call, {"conversation_id": CHAT})
     english = await page.get("", lang="en")
     assert f"{stats.structured['total']} exchanges" in english.text
@@ -59,10 +59,10 @@ async def test_home_says_how_many_exchanges_and_triggers_there_are(page: Page) -
 
 async def test_a_recall_is_shown_with_its_words_and_points(page: Page) -> None:
     ids = await remember(page.app, *TEXTS)
-    line = await ask(page.app, "我能吃芒果布丁吗？", cwd="/work/shop")
+    line = await ask(page.app, "我能吃芒果布丁吗？", cwd="/srv/shop")
     seen = await page.get("recalls", lang="en")
     assert "You asked" in seen.text
-    assert "Claude Code, /work/shop" in seen.text
+    assert "Claude Code, /srv/shop" in seen.text
     for item in line["came"]:
         if "relevance" in item and item["tier"] not in ("flashback",):
             assert f"{item['relevance']:.0f} points; {line['needed']:.0f} are enough" in seen.text
