@@ -74,7 +74,7 @@ async def forget(app: App, flags: Namespace) -> int:
 
 async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[Item], words: Sequence[str]) -> int:
     """Say what is erased and where, ask, do it, and search for it; 1 if it is found outside of the backups, or in them
-    though they were to be written anew."""
+    though they were to be written again."""
     engines, count = app.memories.engines, counted(len(items), "memory")
     erasure, out = await forgetting.erasure_of(engines, items, words, flags.user), console()
     backups = await backups_with(app, erasure)
