@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import compress, count
+from operator import not_
 from typing import Any
 
 from sandbox.javascript.needs import need_of
@@ -22,6 +25,10 @@ MOST_WORK = 20_000_000
 """Characters that are looked through for whole words: some 20 ms. The beginnings of words alone decide the rest."""
 PIECE = 3
 """Characters of the beginning of a word, by which it is found at once."""
+MOST_KEPT = 64
+"""Messages whose pieces are kept for the next search, which has most of them again."""
+MOST_KEPT_CHARS = 1_000
+"""Characters of a message whose pieces are kept: some 200 kB for the longest."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -29,22 +36,25 @@ class Candidates:
     """The needs of all triggers that were read, by source."""
 
     def __init__(self) -> None:
-        self._known: dict[str, bool] = {}
-        """Each trigger that was read; whether its need is known."""
+        self._read: set[str] = set()
+        self._decided: set[str] = set()
+        """Those of them whose need is known."""
         self._words: dict[Window, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
         """The words of a window and the sources that need them, by the beginning of the word."""
         self._facts: dict[Atom, list[str]] = defaultdict(list)
 
     def __contains__(self, source: str) -> bool:
-        return source in self._known
+        return source in self._read
 
     def read(self, source: str) -> None:
         """Takes a trigger in that V8 has compiled and run."""
-        if len(self._known) >= MOST_READ:
-            for kept in (self._known, self._words, self._facts):
+        if len(self._read) >= MOST_READ:
+            for kept in (self._read, self._decided, self._words, self._facts):
                 kept.clear()
         need = need_of(source)
-        self._known[source] = need is not None
+        self._read.add(source)
+        if need is not None:
+            self._decided.add(source)
         for place, what in need or ():
             if isinstance(place, tuple):
                 word = str(what)
@@ -54,31 +64,42 @@ class Candidates:
 
     def among(self, triggers: Sequence[str], context: Mapping[str, Any], now: datetime) -> Sequence[int]:
         """The indexes of those that could be true or fail."""
-        known = self._known
-        if not known or not _is_usual(context) or not 1 < now.year < 9999:
+        if not self._decided or not _is_usual(context) or not 1 < now.year < 9999:
             return range(len(triggers))
-        met = set(self._met(context, now))
         try:
-            return [index for index, source in enumerate(triggers) if source in met or not known.get(source)]
+            undecided = compress(count(), map(not_, map(self._decided.__contains__, triggers)))
+            met = set(self._met(context, now))
+            could_be_true = compress(count(), map(met.__contains__, triggers)) if met else ()
+            return sorted((*undecided, *could_be_true))
         except TypeError:  # one is not even a text
             return range(len(triggers))
 
     def _met(self, context: Mapping[str, Any], now: datetime) -> Iterator[str]:
         """The sources whose need may be met."""
-        said = [(message.get("role"), normal(message["content"])) for message in context["messages"]]
+        said = [(message.get("role"), _read_of(message["content"])) for message in context["messages"]]
         for fact in _facts(context, now):
             yield from self._facts.get(fact, ())
-        looked: dict[str, set[str]] = {}
         work = MOST_WORK
         for (role, depth), words in self._words.items():
-            text = "\n".join(what for who, what in said[-depth:] if role == "any" or who in ROLES[role])
-            if text not in looked:
-                looked[text] = {text[at : at + size] for size in range(1, PIECE + 1) for at in range(len(text))}
-            for piece in words.keys() & looked[text]:
+            inside = [read for who, read in said[-depth:] if role == "any" or who in ROLES[role]]
+            text = "\n".join(content for content, _ in inside)
+            # No word has a line break (javascript/sought.py), so none begins in one message and ends in the next.
+            for piece in set().union(*(words.keys() & pieces for _, pieces in inside)):
                 for word, source in words[piece]:
                     work -= len(text)
                     if work < 0 or word in text:
                         yield source
+
+
+def _read_of(content: str) -> tuple[str, frozenset[str]]:
+    """A message as words are sought in it, and all its pieces of up to PIECE characters."""
+    return _kept(content) if len(content) <= MOST_KEPT_CHARS else _kept.__wrapped__(content)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _kept(content: str) -> tuple[str, frozenset[str]]:
+    text = normal(content)
+    return text, frozenset(text[at : at + size] for size in range(1, PIECE + 1) for at in range(len(text)))
 
 
 def _is_usual(context: Mapping[str, Any]) -> bool:
