@@ -144,6 +144,11 @@ class _Reader:
         """A text; NUL stands for each of its escapes, and no word goes beyond it."""
         return re.sub(_ESCAPE, "\0", self._next("text"))[1:-1]
 
+    def _glue(self) -> str:
+        """As `_text`. Of an escape that may be a letter it would not be known where words end, so that is refused."""
+        escapes = re.findall(_ESCAPE, self._tokens[self._at][1])
+        return self._text() if set(escapes) <= {r"\n", r"\t"} else refuse()
+
     def _whole(self) -> int:
         number = self._next("number")
         return int(number) if "." not in number else refuse()
@@ -309,7 +314,7 @@ class _Reader:
         given = self._each(Value("message", depth=messages.depth))
         if name == "map" and given.kind == "text" and given.glue is None:
             self._expect(".", "join", "(")
-            return self._closed(replace(given, glue=self._text()))
+            return self._closed(replace(given, glue=self._glue()))
         some = both(messages.some, given.true)
         if name == "some":
             return known(False, some)

@@ -55,6 +55,17 @@ def test_a_word_out_of_reach_does_not_count() -> None:
     assert among(context, sources=sources) == [1]
 
 
+def test_what_joins_messages_may_be_what_is_sought() -> None:
+    joined = "/(b|{0})/.test(context.messages.map(m => m.content).join({1}))"
+    sources = [
+        joined.format("日", '"日"'),
+        joined.format("日", '"\\u65e5"'),
+        joined.format('"', "'\\\"'"),
+        joined.format("日", "'\\n'"),
+    ]
+    assert among(said("", "a"), sources=sources) == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     "context",
     [
