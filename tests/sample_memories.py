@@ -16,6 +16,7 @@ from memory_server.conversations.changes import (
     Edited,
     ForgetReason,
     Forgotten,
+    Muted,
     Pinned,
     Reinforced,
     Restored,
@@ -94,7 +95,7 @@ def random_changes(state: ConversationState, rng: Random, count: int) -> list[Ch
     made: list[Change] = []
     gone: list[ShortTermMemory] = []
     for number in range(count):
-        kind = rng.randrange(11)
+        kind = rng.randrange(12)
         known, named = list(state.short_term.values()), list(state.long_term.values())
         change: Change
         if kind <= 2 or (kind <= 4 and not known):
@@ -115,6 +116,11 @@ def random_changes(state: ConversationState, rng: Random, count: int) -> list[Ch
             change = Unpinned(chosen.id) if chosen.pinned else Pinned(chosen.id)
         elif kind == 10 and (back := [m for m in gone if m.id not in state.short_term]):
             change = Restored(rng.choice(back), "deleted")
+        elif kind == 11 and known:
+            chosen = rng.choice(known)
+            change = Muted(
+                chosen.id, chosen.muted, rng.choice([(), ("everywhere",), ("conversation:chat", "folder:/a")])
+            )
         elif kind == 5 or (kind == 6 and not named):
             name = f"t{rng.randrange(4)}"
             change = TriggerSet(trigger(name, source=f"{number} > 0"), state.long_term.get(name))
@@ -168,9 +174,10 @@ SHORT_TERM = st.builds(
     indexed_with=TEXTS,
     role_weights=st.dictionaries(TEXTS, st.floats(0, 10), max_size=2),
     session=st.none() | TEXTS.filter(bool),
+    muted=st.lists(TEXTS.filter(bool), max_size=2).map(tuple),
     extra=extras(
         *("id", "timestamp", "time_stamp", "timeStamp", "text", "keywords", "score"),
-        *("conversation_id", "messages", "pinned", "indexedWith", "roleWeights", "session"),
+        *("conversation_id", "messages", "pinned", "indexedWith", "roleWeights", "session", "muted"),
     ),
 )
 LONG_TERM = st.builds(
@@ -194,6 +201,7 @@ CHANGES = st.one_of(
     st.builds(Restored, SHORT_TERM, REASONS),
     st.builds(Pinned, TEXTS),
     st.builds(Unpinned, TEXTS),
+    st.builds(Muted, TEXTS, *2 * [st.lists(TEXTS.filter(bool), max_size=2).map(tuple)]),
     st.builds(TriggerSet, LONG_TERM, st.none() | LONG_TERM),
     st.builds(TriggerRemoved, LONG_TERM, REASONS),
     st.builds(CleanedUp, TIMES, st.none() | TIMES),

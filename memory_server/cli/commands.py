@@ -209,9 +209,23 @@ def _mend(add: Add) -> None:
     _switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     _switch(forget, "--yes", _("do not ask"))
     _dry_run(forget, _("show what would go"))
-    pin = add("pin", "maintenance.pin", _("Keep a memory for good, or (--off) no longer."), "pin 3f2a", about_c=_ALL)
+    both = ("pin, mute", _("Keep a memory for good; let it not come unasked."))
+    about = _("Keep a memory for good, or (--off) no longer.")
+    pin = add("pin", "maintenance.pin", about, "pin 3f2a", about_c=_ALL, listed=both)
     _argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
     _switch(pin, "--off", _("let the clean-up forget it when it has faded"))
+    about = _("Let a memory no longer come unasked in its conversation.")
+    mute = add("mute", "maintenance.mute", about, "mute 3f2a", about_c=_ALL, listed=_UNLISTED)
+    _argument(mute, "memory", "ID", _("id of the memory, or its beginning"))
+    where = mute.add_mutually_exclusive_group()
+    mute.set_defaults(where="conversation")
+    for flag, words in (
+        ("folder", _("in this folder, and in every conversation there")),
+        ("everywhere", _("in every conversation and folder")),
+    ):
+        where.add_argument(f"--{flag}", dest="where", action="store_const", const=flag, help=words)
+    words = _("let it come again everywhere")
+    where.add_argument("--off", dest="where", action="store_const", const="nowhere", help=words)
     about = _("Forget faded memories; archive expired entries.")
     cleanup = add("cleanup", "maintenance.cleanup", about, "cleanup --dry-run", about_c=_ALL)
     _dry_run(cleanup, _("say what would be forgotten, and why"))

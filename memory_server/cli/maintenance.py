@@ -116,6 +116,16 @@ def _is_meant(key: str, given: str, entry: Archived) -> bool:
 async def pin(app: App, flags: Namespace) -> None:
     """Keep the memory whose id begins like this from being forgotten, or with --off let it be forgotten again."""
     app.settings.refuse_change("pin")
+    await _change(app, flags, "unpin_memory" if flags.off else "pin_memory")
+
+
+async def mute(app: App, flags: Namespace) -> None:
+    """Let the memory whose id begins like this no longer come unasked here, or with --off let it come again."""
+    app.settings.refuse_change("mute")
+    await _change(app, flags, "mute_memory", where=flags.where)
+
+
+async def _change(app: App, flags: Namespace, tool: str, **given: str) -> None:
     found = await with_id(app, flags, flags.memory)
     if len(found) != 1:
         ids = ", ".join(memory.id for _, memory in found[:SHOWN])
@@ -128,8 +138,7 @@ async def pin(app: App, flags: Namespace) -> None:
         none = _("No short-term memory has the id `{memory}`; `memory-server list` shows the ids.", flags.memory)
         raise MemoryNotFound(many if found else none)
     [(conversation, memory)] = found
-    tool = "unpin_memory" if flags.off else "pin_memory"
-    answer = await called(app, tool, {"id": memory.id, "conversation_id": conversation.id})
+    answer = await called(app, tool, {"id": memory.id, "conversation_id": conversation.id, **given})
     console().print(escape(answer.text))
 
 

@@ -20,6 +20,7 @@ _WHY = {
     "words": N_("shares too few words of the last message that say something"),
     "same_moment": N_("too near in time to one that came"),
     "place": N_("others took the places"),
+    "muted": N_("muted here"),
     "too_recent": N_("too young in this conversation"),
     "in_context": N_("still in the context of the session"),
 }

@@ -54,6 +54,8 @@ def site_of(app: App) -> Site:
         app.home.pause if writable else None,
         str(Path.home()),
         eraser=_Eraser(app),
+        repairs=app.home.repairs,
+        tenants=app.home.tenant_names,
     )
 
 

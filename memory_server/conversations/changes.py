@@ -77,6 +77,15 @@ class Unpinned:
 
 
 @dataclass(frozen=True, slots=True)
+class Muted:
+    """The places in which a short-term memory does not come unasked are other ones."""
+
+    id: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TriggerSet:
     """A long-term memory was stored or edited; `before` is what had its name until then."""
 
@@ -100,9 +109,9 @@ class CleanedUp:
     before_ms: int | None
 
 
-Change = (
-    Added | Reinforced | Edited | Forgotten | Restored | Pinned | Unpinned | TriggerSet | TriggerRemoved | CleanedUp
-)
+OfShortTerm = Reinforced | Pinned | Unpinned | Muted
+"""Changes that name their memory by its id."""
+Change = Added | Edited | Forgotten | Restored | OfShortTerm | TriggerSet | TriggerRemoved | CleanedUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,9 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
             case Pinned(id=memory_id) | Unpinned(id=memory_id):
                 if (known := state.short_term.get(memory_id)) is not None:
                     state.short_term[memory_id] = replace(known, pinned=isinstance(change, Pinned))
+            case Muted(id=memory_id, after=places):
+                if (known := state.short_term.get(memory_id)) is not None:
+                    state.short_term[memory_id] = replace(known, muted=places)
             case Reinforced(id=memory_id, after=after):
                 if (known := state.short_term.get(memory_id)) is not None:
                     state.short_term[memory_id] = replace(known, score=after)
@@ -229,7 +241,7 @@ def _back(view: ConversationState, change: Change) -> Change | None:
             return TriggerSet(memory, None) if now is None else None
         case Forgotten(gone, reason):
             return None if gone.id in view.short_term else Restored(gone, reason)
-    known = view.short_term.get(change.id if isinstance(change, Reinforced | Pinned | Unpinned) else change.memory.id)
+    known = view.short_term.get(change.id if isinstance(change, OfShortTerm) else change.memory.id)
     if known is None:
         return None
     match change:
@@ -246,6 +258,11 @@ def _back(view: ConversationState, change: Change) -> Change | None:
             return Unpinned(known.id) if known.pinned else None
         case Unpinned():
             return None if known.pinned else Pinned(known.id)
+        case Muted(before=former, after=places):
+            # Only these places are taken back: those muted since stay muted.
+            kept = [place for place in known.muted if place in former or place not in places]
+            back = (*kept, *(place for place in former if place not in places and place not in kept))
+            return Muted(known.id, known.muted, back) if back != known.muted else None
         case _:
             assert_never(change)
 

@@ -57,11 +57,12 @@ class InsightManager:
         scope: str | None = None,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         session: Session | None = None,
+        folder: str | None = None,
     ) -> ExplainedMemory:
-        """Why a search by the recent messages, made now in `session`, brings a memory or does not: the memory with
-        `memory_id`, or the one that shares most with the words of `text`. Raises InvalidInput: both or neither was
-        given, there is no message, or no such scope; MemoryNotFound: no conversation has it, nor the archive of this
-        one."""
+        """Why a search by the recent messages, made now in `session` and `folder`, brings a memory or does not: the
+        memory with `memory_id`, or the one that shares most with the words of `text`. Raises InvalidInput: both or
+        neither was given, there is no message, or no such scope; MemoryNotFound: no conversation has it, nor the
+        archive of this one."""
         if (memory_id is None) == (text is None):
             raise InvalidInput("One memory must be named; give either its memory_id, or text with some of its words.")
         query = await self._short_term.query_of(recent, role_weights=role_weights)
@@ -72,13 +73,13 @@ class InsightManager:
                 return replace(self._gone(nearest, query), alike=alike)
             memory_id = nearest
         assert memory_id is not None
-        if found := await self._explained(memory_id, query, scope, session):
+        if found := await self._explained(memory_id, query, scope, session, folder):
             return replace(found, alike=alike)
         entries = await self._services.store.archive(self.conversation_id)
         of_kind = (entry for entry in reversed(entries) if isinstance(entry.memory, ShortTermMemory))
         if (gone := next((entry for entry in of_kind if entry.memory.key == memory_id), None)) is not None:
             return self._gone(gone, query)
-        if found := await self._explained(memory_id, query, ALL, session):
+        if found := await self._explained(memory_id, query, ALL, session, folder):
             return replace(found, searched=False)
         raise MemoryNotFound(
             "No conversation has a short-term memory `{memory}`, and the archive of {conversation} does "
@@ -156,11 +157,11 @@ class InsightManager:
         )
 
     async def _explained(
-        self, memory_id: str, query: RecallQuery, scope: str | None, session: Session | None
+        self, memory_id: str, query: RecallQuery, scope: str | None, session: Session | None, folder: str | None
     ) -> ExplainedMemory | None:
         from memory_server.conversations.recall.explanation import explain
 
-        decision = await self._short_term.decision(query, scope=scope, session=session)
+        decision = await self._short_term.decision(query, scope=scope, session=session, folder=folder)
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None

@@ -16,6 +16,7 @@ from memory_server.conversations.changes import (
     Change,
     CleanedUp,
     Forgotten,
+    Muted,
     Pinned,
     Reinforced,
     TriggerRemoved,
@@ -319,6 +320,8 @@ def step_of(change: Change) -> HistoryStep:
             return HistoryStep(_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
         case Pinned(id=memory_id) | Unpinned(id=memory_id):
             return HistoryStep(_(type(change).__name__.lower()), memory_id)
+        case Muted(id=memory_id, after=places):
+            return HistoryStep(_("muted") if places else _("no longer muted"), memory_id, ", ".join(places) or None)
         case TriggerSet(kept, before):
             return HistoryStep(_("stored") if before is None else _("replaced"), kept.name, beginning(kept.prompt))
         case TriggerRemoved(kept):

@@ -27,6 +27,11 @@ MAX_TRIGGER_CHARS = 100_000
 MAX_EXTRA_CHARS = 100_000
 """Characters of the unknown fields of a record; nesting.py limits their depth."""
 
+EVERYWHERE = "everywhere"
+"""The place of what is muted in every conversation and folder; the others are `conversation:ID` and `folder:PATH`."""
+MOST_MUTED = 50
+"""Places in which a memory can be muted: more are hardly chosen one by one."""
+
 DEFAULT_CONVERSATION = "default"
 """The conversation used when none is named, and the one whose triggers every conversation sees."""
 
@@ -56,6 +61,8 @@ class ShortTermMemory:
     """The id of the session in which it was said; None: unknown."""
     folder: str | None = None
     """Where the work was when it was said: the top of a repository, or a working folder; None: unknown."""
+    muted: tuple[str, ...] = ()
+    """The places in which it never comes unasked, such as `everywhere` (`muting_places`)."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property
@@ -145,6 +152,20 @@ def marks_of(memory: Memory, place: str) -> tuple[str, ...]:
         return mark_of(memory, place), memory.prompt
     said = (one.content for one in memory.messages if len(one.content) >= _SAID_OFTEN_CHARS)
     return mark_of(memory, place), memory.text, *said
+
+
+def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:
+    """The places of which a search made in this conversation and folder (None: unknown) is one."""
+    places = {EVERYWHERE, f"conversation:{conversation_id}"}
+    return frozenset(places if folder is None else places | {f"folder:{folder}"})
+
+
+def place_text(place: str) -> str:
+    """A place in which a memory is muted, for a person."""
+    kind, _colon, name = place.partition(":")
+    if not name:
+        return _("everywhere")
+    return _("in the folder {name}", name) if kind == "folder" else _("in the conversation {name}", name)
 
 
 def conversation_id_of(text: str, what: str = "conversation_id") -> str:

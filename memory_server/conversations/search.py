@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypeAlias
 
 from memory_server.conversations.changes import Change
-from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements
 from memory_server.conversations.recall.words import RecallQuery
@@ -92,18 +92,19 @@ class ShortTermSearch:
         scope: str | None = None,
         reinforce: bool = True,
         session: Session | None = None,
+        folder: str | None = None,
         names: Iterable[str] = (),
         asked: bool = False,
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
         `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
-        the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
-        cut; the names of the speakers are not cut either. `asked`: somebody asked for memories, so those come too
-        that share too little to come unasked, marked as weak; they are not reinforced, and vectors have more time.
-        Raises InvalidInput: there is no message, or no such scope."""
+        the scope of the settings. `session` is the one that asks, in `folder`. `names`, such as those of the
+        participants, are never cut; the names of the speakers are not cut either. `asked`: somebody asked for memories,
+        so those come too that share too little to come unasked, marked as weak (not reinforced), and what is muted;
+        vectors have more time. Raises InvalidInput: there is no message, or no such scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
-        found = await self._searched(query, scope, session, asked=asked)
+        found = await self._searched(query, scope, session, folder, asked=asked)
         if not (reinforce and self._services.writable):
             return found
         changes, unreinforced = await self._reinforce(found.recall, by)
@@ -159,12 +160,15 @@ class ShortTermSearch:
 
         return await asyncio.to_thread(found)
 
-    async def decision(self, query: RecallQuery, *, scope: str | None, session: Session | None = None) -> Decision:
-        """What a search would decide now; nothing is changed. Use it before the next `await`. Raises InvalidInput: the
-        scope is not known; StorageError: the scope is only this conversation, and it cannot be read."""
+    async def decision(
+        self, query: RecallQuery, *, scope: str | None, session: Session | None = None, folder: str | None = None
+    ) -> Decision:
+        """What a search in `folder` would decide now; nothing is changed. Use it before the next `await`. Raises
+        InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
+        read."""
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
         cosines, _ = await self._cosines(states, query)
-        return self._decided(states, query, session, cosines)
+        return self._decided(states, query, session, cosines, muting_places(self.conversation_id, folder))
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
         """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A group of
@@ -190,20 +194,27 @@ class ShortTermSearch:
         return (own, *others) if is_member else tuple(others)
 
     async def _searched(
-        self, query: RecallQuery, scope: str | None, session: Session | None, *, asked: bool = False
+        self,
+        query: RecallQuery,
+        scope: str | None,
+        session: Session | None,
+        folder: str | None = None,
+        *,
+        asked: bool = False,
     ) -> Found:
-        """What `query` brings to mind in `session`; None: the session of the services."""
+        """What `query` brings to mind in `session` (None: that of the services) and `folder`."""
+        places: frozenset[str] = frozenset() if asked else muting_places(self.conversation_id, folder)
         ids = await self.conversations_of(scope)
         if self._services.brief and ids == (self.conversation_id,):
             state = await self._services.store.read(self.conversation_id)
             cosines, reason = await self._cosines([state], query, asked=asked)
-            found = self._plainly(state, query, session, cosines, asked=asked)
+            found = self._plainly(state, query, session, cosines, places, asked=asked)
             return replace(found, only_words=reason)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
         cosines, reason = await self._cosines(states, query, asked=asked)
-        decision = self._decided(states, query, session, cosines, asked=asked)
+        decision = self._decided(states, query, session, cosines, places, asked=asked)
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
         outdated = decision.columns.of_other_form(forms)
@@ -284,6 +295,7 @@ class ShortTermSearch:
         query: RecallQuery,
         session: Session | None,
         cosines: Cosines,
+        places: frozenset[str],
         *,
         asked: bool = False,
     ) -> Decision:
@@ -308,6 +320,7 @@ class ShortTermSearch:
             rng=Random(around.rng.getrandbits(64)),
             parameters=self._parameters(asked=asked),
             session=session or around.session,
+            places=places,
         )
 
     def _plainly(
@@ -316,6 +329,7 @@ class ShortTermSearch:
         query: RecallQuery,
         session: Session | None,
         cosines: Cosines,
+        places: frozenset[str],
         *,
         asked: bool,
     ) -> Found:
@@ -331,6 +345,7 @@ class ShortTermSearch:
             rng=Random(around.rng.getrandbits(64)),
             parameters=self._parameters(asked=asked),
             session=session or around.session,
+            places=places,
             wording=self._wording,
             cosines=cosines.get(state.conversation_id, NOTHING),
         )

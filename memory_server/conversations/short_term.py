@@ -7,14 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memory_server.conversations.changes import Added, Change, CleanedUp, Edited, Forgotten, Pinned, Unpinned, merged
-from memory_server.conversations.model import ConversationState, ShortTermMemory, mark_of
+from memory_server.conversations.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Edited,
+    Forgotten,
+    Muted,
+    Pinned,
+    Unpinned,
+    merged,
+)
+from memory_server.conversations.model import EVERYWHERE, MOST_MUTED, ConversationState, ShortTermMemory, mark_of
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
@@ -26,6 +37,8 @@ from nlp import ROLE_WEIGHTS
 
 AT_ONCE = 200
 """Memories whose words are found again in one step, in a thread: some 50 ms, so that a cancellation is quick."""
+_PLACE = re.compile(rf"{EVERYWHERE}|conversation:.{{1,256}}|folder:[^\0]{{1,4096}}", re.DOTALL)
+
 _LATELY = 32
 """How many of the last memories are compared: even many clients together store fewer in ten minutes."""
 
@@ -50,8 +63,8 @@ class Removed(Done):
 
 
 @dataclass(frozen=True, slots=True)
-class PinSet(Done):
-    """Whether a memory is pinned now; `change_id` is None if nothing had to change."""
+class MarkSet(Done):
+    """A memory with its pin and places as they are now; `change_id` is None if nothing had to change."""
 
     memory: ShortTermMemory
 
@@ -192,16 +205,36 @@ class ShortTermManager(ShortTermSearch):
         # The time of the clean-up is a change too, but nobody would undo it.
         return done if done.forgotten else replace(done, change_id=None)
 
-    async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> PinSet:
+    async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> MarkSet:
         """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again. Raises
         MemoryNotFound: no memory has that id."""
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], PinSet]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
             memory = self._known(state, memory_id)
             if memory.pinned == pinned:
-                return (), PinSet(memory)
+                return (), MarkSet(memory)
             change = Pinned(memory_id) if pinned else Unpinned(memory_id)
-            return [change], PinSet(replace(memory, pinned=pinned))
+            return [change], MarkSet(replace(memory, pinned=pinned))
+
+        return await self._services.commit(self.conversation_id, decide, by=by)
+
+    async def mute(self, memory_id: str, place: str | None, *, by: str = "api") -> MarkSet:
+        """Let the memory no longer come unasked in this place: `everywhere`, `conversation:ID` or `folder:PATH`; None:
+        let it come again. Raises MemoryNotFound: no memory has that id; InvalidInput: it is not such a place, or it is
+        muted in too many places."""
+        if place is not None and not _PLACE.fullmatch(place):
+            raise InvalidInput(
+                "`{place}` is not `everywhere`, `conversation:ID` or `folder:PATH`; give one of these.", place
+            )
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
+            memory = self._known(state, memory_id)
+            after = () if place is None else tuple(dict.fromkeys((*memory.muted, place)))
+            if len(after) > MOST_MUTED:
+                raise InvalidInput("It is muted in {number} places already; mute it everywhere.", MOST_MUTED)
+            if after == memory.muted:
+                return (), MarkSet(memory)
+            return [Muted(memory_id, memory.muted, after)], MarkSet(replace(memory, muted=after))
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 

@@ -137,4 +137,5 @@ class Call:
     def note(self, given: Given) -> None:
         """Put into the record of recalls what this call was given. Nothing is awaited."""
         if (recalls := self.memories.recalls) is not None:
-            recalls.note(partial(recall_line, given, {**self.asker, "session": self.session_id}))
+            folder = None if self.folder == self.asker.get("cwd") else self.folder
+            recalls.note(partial(recall_line, given, {**self.asker, "folder": folder, "session": self.session_id}))

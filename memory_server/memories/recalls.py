@@ -123,7 +123,8 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         missed = (one for one in recall.near if one.recalled.memory.id not in ids)
         line["near"] = [_item(m.recalled, public) | {"lacked": m.lacked, "points": round(m.points, 2)} for m in missed]
         line["needed"] = round(recall.needed, 2)
-        rules = {"too_recent": held.recent, "in_context": held.in_context, "same_moment": held.adjacent}
+        rules = {"muted": held.muted, "too_recent": held.recent, "in_context": held.in_context}
+        rules["same_moment"] = held.adjacent
         line["held"] = {rule: count for rule, count in rules.items() if count}
     line["said"] = "".join(message.content for message in last)[:SAID_CHARS]
     # About four characters of ASCII are a token, and each other character is one.

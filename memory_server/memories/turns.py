@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.conversations.search import Found
@@ -59,11 +59,12 @@ async def recall_for_turn(
     *,
     participants: Mapping[str, Any] | None = None,
     session: Session | None = None,
+    folder: str | None = None,
     reinforce: bool = True,
     by: str = "api",
 ) -> TurnRecall:
-    """What the messages bring to mind in `session`, of both kinds of memory. It is reinforced, unless the caller
-    does not want it. Raises InvalidInput: there is no message."""
+    """What the messages bring to mind in `session` and `folder`, of both kinds of memory. It is reinforced, unless the
+    caller does not want it. Raises InvalidInput: there is no message."""
 
     async def fired() -> tuple[Activation, str | None]:
         try:
@@ -81,7 +82,9 @@ async def recall_for_turn(
         # Participants are texts, or objects with the field `name`.
         named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
         names = [name for name in named if isinstance(name, str)]
-        found = await conversation.short_term.search(messages, session=session, names=names, reinforce=reinforce, by=by)
+        found = await conversation.short_term.search(
+            messages, session=session, folder=folder, names=names, reinforce=reinforce, by=by
+        )
         activation, trouble = await triggers
     finally:
         triggers.cancel()
@@ -123,7 +126,12 @@ async def turn_prompt(
     """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
     is from; the text is empty if nothing came. Raises InvalidInput: there is no message."""
     found = await recall_for_turn(
-        conversation, messages, participants=participants, session=call.session, by="recall_turn"
+        conversation,
+        messages,
+        participants=participants,
+        session=call.session,
+        folder=call.folder,
+        by="recall_turn",
     )
     block = recalled_block(call.memories, found, max_chars=max_chars, here=call.folder)
     noted, items = await noted_block(call.memories, messages)
@@ -190,12 +198,12 @@ def left_off(
     folder: str | None = None,
 ) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
     """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
-    ones and the last exchanges, both oldest first, without duplicates. `with_last` is False if the session continues
-    after a compaction: then it has its own summary. `folder`: where it works; the last exchanges are of that folder,
-    because another one may be of another client. None: of any."""
-    own = None if session is None else session.id
+    ones and the last exchanges, both oldest first, without duplicates and without what is muted there. `with_last` is
+    False if the session continues after a compaction: then it has its own summary. `folder`: where it works; the last
+    exchanges are of that folder, because another one may be of another client. None: of any."""
+    own, places = None if session is None else session.id, muting_places(conversation_id, folder)
     known = sorted(
-        (memory for memory in memories if memory.conversation_id == conversation_id),
+        (one for one in memories if one.conversation_id == conversation_id and places.isdisjoint(one.muted)),
         key=lambda memory: (memory.time_ms, memory.id),
     )
     pinned = [memory for memory in known if memory.pinned]

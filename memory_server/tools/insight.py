@@ -31,7 +31,7 @@ from sandbox.locale import N_, _, counted, joined, n_
 MAX_TEXT_CHARS = 2_000
 Kind = Literal["short_term", "long_term", "both"]
 Verdict = Literal[
-    "came", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
+    "came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
 ]
 
 
@@ -156,6 +156,7 @@ async def explain_recall(
         scope=scope,
         role_weights=RoleWeights.of(roleWeights),
         session=call.session,
+        folder=call.folder,
     )
     verdict, reasons = _reasons(told, conversation.id, call.memories.services.zone)
     if told.alike:

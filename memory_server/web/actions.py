@@ -11,12 +11,13 @@ from typing import cast
 
 from starlette.responses import RedirectResponse, Response
 
+from memory_server.conversations.model import place_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import Family
 from memory_server.kernel.private import Pause
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
-from memory_server.web.taking_back import erasure_of, forget, item_of
+from memory_server.web.taking_back import erasure_of, forget, item_of, mended
 from memory_server.web.view import MOST_FLASHES, Flash, View, form_of
 from sandbox.locale import _, counted
 
@@ -60,6 +61,13 @@ async def _pin(view: View, form: Form) -> Flash:
     return Flash(said, done.change_id or "", view.conversation.id, memory_id)
 
 
+async def _mute(view: View, form: Form) -> Flash:
+    memory_id, place = first(form, "id"), first(form, "in")
+    done = await view.conversation.short_term.mute(memory_id, place or None, by=BY)
+    said = _("Muted: it no longer comes unasked {place}.", place_text(place)) if place else _("It may come again.")
+    return Flash(said, done.change_id or "", view.conversation.id, memory_id)
+
+
 async def _edit(view: View, form: Form) -> Flash:
     texts = [text.replace("\r\n", "\n") for text in form.get("text", [])]
     before = first(form, "before").replace("\r\n", "\n")
@@ -74,10 +82,15 @@ async def _edit(view: View, form: Form) -> Flash:
     )
 
 
+def _meant(view: View, form: Form) -> tuple[Family, str, str]:
+    """The memory, trigger or entry that a form names."""
+    family, place = first(form, "family") or "memories", first(form, "place") or view.conversation.id
+    return cast(Family, family), place, first(form, "id")
+
+
 async def _forget(view: View, form: Form) -> Flash:
     """Put a memory, a trigger or an entry on the shelf."""
-    family, place = first(form, "family") or "memories", first(form, "place") or view.conversation.id
-    item = await item_of(view, cast(Family, family), place, first(form, "id"))
+    item = await item_of(view, *_meant(view, form))
     change, until = await forget(view, item), view.speech.date(view.speech.now_ms + view.site.keep_ms)
     return Flash(_("1 memory forgotten. On the shelf until {day}.", until), change)
 
@@ -85,7 +98,7 @@ async def _forget(view: View, form: Form) -> Flash:
 async def _erase(view: View, form: Form) -> Flash:
     if view.site.eraser is None:
         raise InvalidInput("Only the person at the server can erase for good: `memory-server forget --for-good`.")
-    item = await item_of(view, "memories", view.conversation.id, first(form, "id"))
+    item = await item_of(view, *_meant(view, form))
     left = await view.site.eraser.erase(await erasure_of(view, item), form.get("backup", []))
     if left:
         return Flash(_("Erased here; it is still in {places}.", ", ".join(left)))
@@ -171,6 +184,12 @@ async def _back_up(view: View, form: Form) -> Flash:
     return Flash(_("The backup {name} is made.", made.backup.name))
 
 
+async def _mend(view: View, form: Form) -> Flash:
+    done = [plan for plan in await mended(view, dry_run=False) if plan.steps]
+    view.site.known.pop("findings", None)
+    return Flash(_("Mended: {conversations}. The files as they were are kept.", counted(len(done), "conversation")))
+
+
 async def _clean_up(view: View, form: Form) -> Flash:
     left = 0
     for engine in view.call.memories.engines:
@@ -181,6 +200,8 @@ async def _clean_up(view: View, form: Form) -> Flash:
 
 _ALL: Mapping[str, Act] = {
     "pin": _pin,
+    "mute": _mute,
+    "mend": _mend,
     "edit": _edit,
     "forget": _forget,
     "erase": _erase,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +14,7 @@ from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Reinforced, change_id
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.insight import ExplainedMemory
-from memory_server.conversations.model import Memory, ShortTermMemory
+from memory_server.conversations.model import Memory, ShortTermMemory, place_text
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import PastChange
@@ -26,7 +27,7 @@ from memory_server.memories.recalls import Given, recall_line
 from memory_server.web.charts import Curve, curve
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
 from memory_server.web.receipts import ShownRecall, messages_of, spoken
-from memory_server.web.taking_back import Place, erasure_of, item_of, places_of
+from memory_server.web.taking_back import mended, places_of
 from memory_server.web.view import View
 from sandbox.locale import _
 
@@ -68,13 +69,9 @@ async def memory(view: View) -> Response:
         again=again,
         needed=None if again is None or again.explanation is None else again.explanation.needed,
         editing=bool(view["edit"]),
-        places=await _places(view, found.id) if view["erase"] else [],
+        places=await places_of(view, "memories", view.conversation.id, found.id),
+        muted=[view.say(place_text(place)) for place in found.muted],
     )
-
-
-async def _places(view: View, memory_id: str) -> list[Place]:
-    item = await item_of(view, "memories", view.conversation.id, memory_id)
-    return await places_of(view, await erasure_of(view, item))
 
 
 async def _found(view: View) -> tuple[ShortTermMemory, Archived | None]:
@@ -264,6 +261,8 @@ async def health(view: View) -> Response:
         newest=newest,
         since=since,
         plans=plans,
+        mended=await mended(view, dry_run=True) if view["repair"] else None,
+        tenants=await asyncio.to_thread(view.site.tenants),
     )
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
 
 from memory_server.kernel.errors import MemoryNotFound
-from memory_server.kernel.scopes import Space
 from memory_server.knowledge.entry import Entry, Filter
 from memory_server.knowledge.items import place_of
 from memory_server.web.pages import PAGE, number
+from memory_server.web.taking_back import places_of
 from memory_server.web.view import View
 from sandbox.locale import _
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-SPACES: dict[str, Space] = {"notes": "notes", "layers": "layers", "facts": "sessions", "refs": "refs"}
+SPACES: dict[str, Literal["notes", "layers", "sessions", "refs"]] = {
+    "notes": "notes",
+    "layers": "layers",
+    "facts": "sessions",
+    "refs": "refs",
+}
 """The space behind each page."""
 TITLES = {"notes": _("Notes"), "layers": _("Layers"), "facts": _("Facts"), "refs": _("Refs")}
 
@@ -66,7 +71,13 @@ async def entry(view: View) -> Response:
         if (found := await store.read(scope, read)) is not None:
             blocks = blocks_of(found.body)
             return await view.page(
-                "entry.html", entry=found, family=place, kind=page_of(scope.space), space=scope.space, blocks=blocks
+                "entry.html",
+                entry=found,
+                family=place,
+                kind=page_of(scope.space),
+                space=scope.space,
+                blocks=blocks,
+                places=await places_of(view, SPACES[page_of(scope.space)], place, view.entry_name(found, place)),
             )
     raise MemoryNotFound("That entry is not here any more; it was forgotten, or it has another name.")
 

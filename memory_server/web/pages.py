@@ -58,9 +58,10 @@ async def recorded(view: View, conversation_id: str | None = None) -> list[Line]
 
 async def home(view: View) -> Response:
     """`/`: what it remembers."""
-    memories = await view.conversation.short_term.memories()
+    every = await view.conversation.short_term.memories()
+    memories = _within(view, every)
     shelf, _unread = await view.conversation.long_term.with_shared()
-    lines = await recorded(view, view.conversation.id)
+    lines = [line for line in await recorded(view, view.conversation.id) if _of_folder(view, line)]
     gone = await view.conversation.archive.entries()
     counts = await view.call.memories.knowledge.overview()
     kinds = Counter[str]()
@@ -88,7 +89,7 @@ async def home(view: View) -> Response:
         lately=asked_of(view, lines[:_LATELY]),
         strips=seen.strips,
         weekly=seen.weekly,
-        folders=await _folders(view) if view["by"] == "folder" else [],
+        folders=Counter(one.folder for one in every if one.folder).most_common(PAGE),
         people=[place.partition("/")[2] for place in counts if place.startswith("sessions/")],
         findings=view.site.known.get("findings", ()),
     )
@@ -108,7 +109,7 @@ class _Overview:
 async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
     """The same until the conversation changes, the day ends, or somebody reads another language."""
     name, today = view.conversation.id, view.speech.date(view.speech.now_ms)
-    key = f"overview {name} {view.speech.language}"
+    key = f"overview {name} {view.speech.language} {view['folder']}"
     version = await view.call.conversations.version(name), today
     known = view.site.known.get(key)
     if known is not None and known[0] == version:
@@ -131,9 +132,13 @@ def _soonest(trigger: Watching) -> tuple[bool, int, int]:
     return trigger.next_ms is None and trigger.last_ms is None, -(trigger.last_ms or 0), trigger.next_ms or 0
 
 
-async def _folders(view: View) -> list[tuple[str, int]]:
-    counts = Counter(str(line["cwd"]) for line in await recorded(view) if line.get("cwd"))
-    return counts.most_common(PAGE)
+def _within(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMemory]:
+    """Those of the folder that the reader chose; all where none is chosen."""
+    return [one for one in memories if view["folder"] in ("", one.folder)]
+
+
+def _of_folder(view: View, line: Line) -> bool:
+    return view["folder"] in ("", line.get("folder", line.get("cwd")))
 
 
 def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
@@ -159,7 +164,7 @@ def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
 
 async def all_subjects(view: View) -> Response:
     """`/subjects`: every word that several memories share."""
-    memories = await view.conversation.short_term.memories()
+    memories = _within(view, await view.conversation.short_term.memories())
     short, _long = await view.conversation.insight.patterns(top=5 * LOOKED_AT)
     found = await asyncio.to_thread(subjects, memories, short.words)
     return await view.page("subjects.html", subjects=found, total=len(memories))
@@ -167,8 +172,9 @@ async def all_subjects(view: View) -> Response:
 
 async def subject(view: View) -> Response:
     """`/subject`: the memories of one word, newest first; without a word, all of them."""
-    memories, word, page = await view.conversation.short_term.memories(), view["word"], number(view["page"])
-    found = sorted(holding(memories, word), key=lambda one: one.time_ms) if word else list(memories)
+    memories = _within(view, await view.conversation.short_term.memories())
+    word, page = view["word"], number(view["page"])
+    found = sorted(holding(memories, word), key=lambda one: one.time_ms) if word else memories
     rows = found[::-1][page * PAGE : (page + 1) * PAGE]
     more = view.link("subject", word=word, page=page + 1) if len(found) > (page + 1) * PAGE else ""
     return await view.page("subject.html", word=word, rows=rows, total=len(found), more=more)
@@ -189,10 +195,8 @@ async def find(view: View) -> Response:
 
 async def recalls(view: View) -> Response:
     """`/recalls`: the record as a timeline, with one receipt open."""
-    everywhere = bool(view["folder"])
-    lines = await recorded(view, None if everywhere else view.conversation.id)
-    if everywhere:
-        lines = [line for line in lines if line.get("cwd") == view["folder"]]
+    lines = await recorded(view, None if view["folder"] else view.conversation.id)
+    lines = [line for line in lines if _of_folder(view, line)]
     week = [line for line in lines if at_ms(line) > view.speech.now_ms - 7 * DAY_MS]
     opened, page = view["open"], number(view["page"])
     shown = lines[page * PAGE : (page + 1) * PAGE]
@@ -209,7 +213,7 @@ async def recalls(view: View) -> Response:
         asked=len(week),
         quiet=sum("came" not in line for line in week),
         total=len(lines),
-        more=view.link("recalls", page=page + 1, folder=view["folder"]) if len(lines) > (page + 1) * PAGE else "",
+        more=view.link("recalls", page=page + 1) if len(lines) > (page + 1) * PAGE else "",
     )
 
 

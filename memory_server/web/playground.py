@@ -17,6 +17,7 @@ from memory_server.kernel.messages import context_text
 from memory_server.web.actions import first
 from memory_server.web.charts import Piece, Strip, strip, underlined
 from memory_server.web.pages import recorded
+from memory_server.web.taking_back import places_of
 from memory_server.web.triggers import watching
 from memory_server.web.view import View, form_of
 from sandbox import Problem
@@ -86,7 +87,10 @@ async def trigger(view: View) -> Response:
             tried = await _try(view, given)
         except (InvalidInput, ChatError) as error:
             trouble = error.args[0]
-    return await view.page("trigger.html", kept=kept, place=place, given=given, tried=tried, trouble=trouble)
+    places = [] if kept is None else await places_of(view, "triggers", place, kept.name)
+    return await view.page(
+        "trigger.html", kept=kept, place=place, given=given, tried=tried, trouble=trouble, places=places
+    )
 
 
 async def _kept(view: View, name: str) -> tuple[LongTermMemory, str]:

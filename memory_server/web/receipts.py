@@ -18,6 +18,7 @@ MOST_CHARS = 2_000
 """Characters of a text on a page; behind it is a link to all of it."""
 _SMALL = 0.2
 _RULES = {
+    "muted": lambda count: n_("{count} is muted here.", "{count} are muted here.", count),
     "too_recent": lambda count: n_(
         "{count} is from the last 20 minutes, so the chat still has it.",
         "{count} are from the last 20 minutes, so the chat still has them.",
@@ -79,7 +80,8 @@ class Spoke:
 
 @dataclass(frozen=True, slots=True)
 class ShownRecall:
-    """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger."""
+    """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger. `here`:
+    the place where what came can be muted."""
 
     asked: Sequence[Piece]
     came: Sequence[Came]
@@ -88,6 +90,7 @@ class ShownRecall:
     held: Sequence[str]
     needed: float
     word: str
+    here: str
 
 
 def at_ms(line: Line) -> int:
@@ -151,7 +154,9 @@ def receipt(
     ]
     held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
     word = max(shared, key=lambda word: (len(word) > 1, shared[word]), default="")
-    return ShownRecall(underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word)
+    return ShownRecall(
+        underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word, f"conversation:{home}"
+    )
 
 
 def spoken(memory: ShortTermMemory) -> str:

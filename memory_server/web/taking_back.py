@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,21 @@ if TYPE_CHECKING:
 
 _CHANGES = 2_000
 """Of the history, in which the texts that an erasing takes out are counted."""
+
+
+class Mended(Protocol):
+    """What a repair does to a conversation."""
+
+    @property
+    def conversation_id(self) -> str: ...
+    @property
+    def steps(self) -> Sequence[str]: ...
+
+
+class Repairs(Protocol):
+    """The blocking repairs of a home, one for each conversation; None: nothing is broken there."""
+
+    def __call__(self, *, dry_run: bool) -> Sequence[Callable[[], Mended | None]]: ...
 
 
 class Eraser(Protocol):
@@ -58,8 +74,18 @@ async def erasure_of(view: View, item: Item) -> Erasure:
     return await forgetting.erasure_of(view.call.memories.engines, [item])
 
 
-async def places_of(view: View, erasure: Erasure) -> list[Place]:
-    """Where what is erased stands now."""
+async def mended(view: View, *, dry_run: bool) -> list[Mended]:
+    """What was mended of each broken conversation, or would be. Raises StorageError: one cannot be mended."""
+    acts = [] if view.site.repairs is None else await asyncio.to_thread(view.site.repairs, dry_run=dry_run)
+    plans = [await asyncio.to_thread(act) for act in acts]
+    return [plan for plan in plans if plan is not None]
+
+
+async def places_of(view: View, family: Family, place: str, name: str) -> list[Place]:
+    """Where a text stands that is about to be erased; empty before the reader asks."""
+    if not view["erase"]:
+        return []
+    erasure = await erasure_of(view, await item_of(view, family, place, name))
     ids = {item.id for item in erasure.items}
     changes = 0
     for engine in view.call.memories.engines:
@@ -68,7 +94,7 @@ async def places_of(view: View, erasure: Erasure) -> list[Place]:
     lines = sum(map(erasure.in_recall, await recorded(view)))
     backups = [] if view.site.eraser is None else await view.site.eraser.backups_with(erasure)
     return [
-        Place(_("This memory, and its index"), len(erasure.items)),
+        Place(_("This text, and its index"), len(erasure.items)),
         Place(_("Its text in the history"), changes),
         Place(_("Its sentences in the record of recalls"), lines),
         *(Place(_("The backup {name}", name), 1, name) for name in backups),

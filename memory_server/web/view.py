@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,7 +30,7 @@ from sandbox import TriggerSandbox
 from sandbox.locale import _, foreign, joined, n_, said_in
 
 if TYPE_CHECKING:
-    from memory_server.web.taking_back import Eraser
+    from memory_server.web.taking_back import Eraser, Repairs
 
 FOLDER = Path(__file__).parent
 MOST_FLASHES = 100
@@ -75,7 +75,7 @@ class Site:
     """A home as the page shows it. `call` gives the memories that a request may see; `keep_ms`: how long the past is
     kept; `pauses` None: the page cannot pause; `sandbox`: for trying triggers; `user_home`: the folder that `~` stands
     for; `alone`: nobody but the user of this machine can see the page; `eraser` None: nothing can be erased for good
-    here."""
+    here; `repairs` None: nothing can be mended here; `tenants` gives the names of those beside these memories."""
 
     call: Callable[[Scope], AbstractAsyncContextManager[Call]]
     keep_ms: int
@@ -85,6 +85,8 @@ class Site:
     user_home: str = ""
     alone: bool = True
     eraser: Eraser | None = None
+    repairs: Repairs | None = None
+    tenants: Callable[[], Sequence[str]] = tuple
     flashes: dict[str, Flash] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict)
     """What takes long to find, by its name: findings of the examination, next firings of triggers."""
@@ -108,7 +110,7 @@ class View:
 
     def link(self, page: str, /, **parameters: object) -> str:
         """The address of a page, in the conversation and language of this one."""
-        given = {"c": self.conversation.id, "lang": self["lang"]} | parameters
+        given = {"c": self.conversation.id, "lang": self["lang"], "folder": self["folder"]} | parameters
         query = urlencode({name: str(value) for name, value in given.items() if value not in ("", None)})
         return f"{page}?{query}" if query else page
 

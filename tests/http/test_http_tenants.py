@@ -91,6 +91,7 @@ def arguments(known: dict[str, Any], rng: Random) -> dict[str, dict[str, Any]]:
         "search_long_term_memories": {"messages": asked["recentMessages"]},
         "pin_memory": {"id": known["short"]},
         "unpin_memory": {"id": known["short"][:6]},
+        "mute_memory": {"id": known["short"], "where": "everywhere"},
         "restore_memories_from_archive": {"ids": [known["gone"]]},
         "undo_change": {"changeId": known["change"]},
         "backup_memories": {"name": f"b{rng.random()}"},

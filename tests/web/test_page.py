@@ -119,7 +119,7 @@ async def test_what_is_erased_is_found_in_no_place(page: Page) -> None:
     [memory, *_rest] = await remember(page.app, *TEXTS)
     await ask(page.app, "芒果能吃吗？")
     places = await page.get("memory", c=CHAT, id=memory, erase="1", lang="en")
-    assert "This memory, and its index" in places.text
+    assert "This text, and its index" in places.text
     seen = await page.do("erase", id=memory, back="?lang=en")
     assert "found in 0 places" in seen.text
     held = [path for path in page.app.home.place.rglob("*") if path.is_file()]
@@ -346,3 +346,64 @@ async def test_markdown_becomes_elements_and_never_html() -> None:
     assert "javascript" not in flat.replace("javascript:alert(1)", "", 1) or "'href': 'javascript" not in flat
     assert "'tag': 'img'" not in flat
     assert "'tag': 'ul'" in flat
+
+
+async def test_a_memory_is_muted_from_the_receipt_and_comes_again_from_its_page(page: Page) -> None:
+    ids = await remember(page.app, *TEXTS)
+    await ask(page.app, "我能吃芒果布丁吗？")
+    seen = await page.get("recalls", lang="en")
+    assert "Never bring it here" in seen.text
+    place = f"conversation:{CHAT}"
+    seen = await page.do("mute", **{"id": ids[2], "in": place}, back=f"memory?c={CHAT}&id={ids[2]}&lang=en")
+    assert f"no longer comes unasked in the conversation {CHAT}" in seen.text
+    kept = {one.id: one for one in await page.app.conversation().short_term.memories()}
+    assert kept[ids[2]].muted == (place,)
+    line = await ask(page.app, "我能吃芒果布丁吗？")
+    assert line["held"]["muted"] == 1
+    assert "1 is muted here." in (await page.get("recalls", lang="en")).text
+    seen = await page.do("mute", **{"id": ids[2], "in": ""}, back=f"memory?c={CHAT}&id={ids[2]}&lang=en")
+    assert "It may come again." in seen.text
+    refused = await page.do("mute", 422, **{"id": ids[2], "in": "elsewhere"})
+    assert "everywhere" in refused.text
+
+
+async def test_a_folder_narrows_the_first_question_and_can_be_left(page: Page) -> None:
+    short = page.app.conversation().short_term
+    await short.add([Message("user", "店里的芒果卖完了")], folder="/srv/shop", turn="1")
+    await short.add([Message("user", "芝麻怕打雷")], folder="/srv/home", turn="2")
+    seen = await page.get("", by="folder", lang="en")
+    assert {"/srv/shop", "/srv/home"} <= {text.strip() for text in seen.text.splitlines()} or "/srv/shop" in seen.text
+    seen = await page.get("subject", folder="/srv/shop", lang="en")
+    assert "芒果" in seen.text
+    assert "打雷" not in seen.text
+    assert "/srv/shop ×" in seen.text
+    assert "1 exchange" in (await page.get("", folder="/srv/shop", lang="en")).text
+
+
+async def test_a_trigger_and_a_note_are_erased_with_their_places(page: Page) -> None:
+    await page.app.conversation().long_term.add("过敏", "先问有没有芒果", TRIGGER)
+    seen = await page.get("trigger", name="过敏", erase="1", lang="en")
+    assert "This text, and its index" in seen.text
+    seen = await page.do("erase", family="triggers", place=CHAT, id="过敏", back="?lang=en")
+    assert "found in 0 places" in seen.text
+    assert not (await page.app.conversation().long_term.with_shared())[0].memories
+    made = (await page.app.memories.knowledge.notes.remember("domain", "布丁的做法", "先煮牛奶")).entry
+    seen = await page.get("entry", family="notes", id=made.ref, erase="1", lang="en")
+    assert "This text, and its index" in seen.text
+    seen = await page.do("erase", family="notes", place="notes", id=made.ref, back="?lang=en")
+    assert "found in 0 places" in seen.text
+
+
+async def test_health_shows_what_would_be_mended_and_the_tenants(page: Page) -> None:
+    await remember(page.app, *TEXTS)
+    seen = await page.get("health", repair="1", lang="en")
+    assert "Nothing is broken." in seen.text
+    broken = page.app.home.place / "broken"
+    broken.mkdir()
+    (broken / "short-term-memory.json").write_text("[{", "utf-8")
+    seen = await page.get("health", repair="1", lang="en")
+    assert "Mend it" in seen.text
+    assert "broken" in seen.text
+    seen = await page.do("mend", back="health?lang=en")
+    assert "Mended: 1 conversation." in seen.text
+    assert "Nothing is broken." in (await page.get("health", repair="1", lang="en")).text

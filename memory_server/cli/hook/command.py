@@ -94,7 +94,7 @@ async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent,
     async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         here = app.conversation()
-        recollection = await recall_for_turn(here, messages, reinforce=False, by="hook")
+        recollection = await recall_for_turn(here, messages, folder=_folder(event), reinforce=False, by="hook")
         given = app.home.given.to(session)
         before = frozenset(given)
         block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=_folder(event))
@@ -108,7 +108,7 @@ async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent,
 
 def _note(app: App, event: HookEvent, given: Given) -> None:
     asker = {"by": N_("hook"), "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
-    replace(app.call, asker=asker).note(given)
+    replace(app.call, asker=asker, folder=_folder(event)).note(given)
 
 
 async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, shared: Shared | None) -> str:

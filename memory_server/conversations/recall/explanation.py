@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory, place_text
 from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import RecallParameters
@@ -20,10 +20,10 @@ from sandbox.locale import _, joined
 
 _PREVIEW_CHARS = 40
 
-Kind = Literal["came", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"]
-"""What became of a memory: it came; it is held back, because it was made minutes ago in the conversation of the search
-(and is not known to come from another session), or is still in the context of the asking session, or by the 10-minute
-rule; others took the places; or it is not relevant enough."""
+Kind = Literal["came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"]
+"""What became of a memory: it came; it is muted here; it is held back, because it was made minutes ago in the
+conversation of the search (and is not known to come from another session), or is still in the context of the asking
+session, or by the 10-minute rule; others took the places; or it is not relevant enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def explain(decision: Decision, row: int) -> Explanation:
     """The reasons of `decision` for the memory of `row`, which must not be a tombstone."""
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
-    draw = None if verdict.kind in ("came", "too_recent", "in_context") else _draw(decision, row)
+    draw = None if verdict.kind in ("came", "muted", "too_recent", "in_context") else _draw(decision, row)
     return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed)
 
 
@@ -79,6 +79,9 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
         tier = _("top") if rank <= parameters.top_count else _("next")
         return Verdict("came", _("It came as {tier}, number {rank} of {places}.", tier, rank, places))
+    if decision.muted[row]:
+        where = joined(", ", map(place_text, recalled.memory.muted))
+        return Verdict("muted", _("It is muted, so it never comes unasked {where}. A search by hand finds it.", where))
     if not decision.eligible[row]:
         if decision.in_context[row]:
             return Verdict(

@@ -107,6 +107,8 @@ class Index:
         self._posting_lists: dict[str, array[float]] = {}
         self.vocabulary = Vocabulary()
         """The words that a memory has, or had."""
+        self.muted: dict[str, tuple[str, ...]] = {}
+        """The places in which memories are muted, by id."""
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
         # The rows by time, and their times, as last computed; None if a memory was added out of order since.
@@ -140,6 +142,9 @@ class Index:
                     self._scores[row] = after
             case changes.Forgotten(memory):
                 self._remove(memory.id)
+            case changes.Muted(id=memory_id, after=places):
+                if memory_id in self.rows:
+                    self.muted[memory_id] = places
             case changes.Pinned() | changes.Unpinned() | changes.CleanedUp():
                 pass
             case changes.TriggerSet() | changes.TriggerRemoved():
@@ -235,6 +240,8 @@ class Index:
         self.conversations.append(memory.conversation_id)
         self.sessions.append(memory.session)
         self.forms.append(memory.indexed_with)
+        if memory.muted:
+            self.muted[memory.id] = memory.muted
         for word, weight in zip(memory.words, memory.weights, strict=True):
             posting_list = self._posting_lists.get(word)
             if posting_list is None:
@@ -252,6 +259,7 @@ class Index:
         row = self.rows.pop(memory_id, None)
         if row is not None:
             self._alive[row] = 0
+            self.muted.pop(memory_id, None)
             self._timeline = None
 
 
@@ -298,6 +306,14 @@ class Columns:
     def of_session(self, session_id: str | None) -> Mask:
         """True for memories of this session; None: for those whose session is not known."""
         return _side_by_side([part.index.sessions.equal(session_id) for part in self._searched])
+
+    def muted_in(self, places: frozenset[str]) -> Mask:
+        """True for memories that are muted in one of these places."""
+        found = np.zeros(len(self.times), np.bool_)
+        for part, start in zip(self._searched, self._starts, strict=False):
+            of_part = part.index.muted.items()
+            found[[start + part.index.rows[id] for id, muted in of_part if not places.isdisjoint(muted)]] = True
+        return found
 
     def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
         """Where these words and pairs of characters stand, conversation by conversation."""

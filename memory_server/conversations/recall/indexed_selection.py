@@ -104,6 +104,8 @@ class Decision:
     """Alive, and not held back by `hold_on`."""
     in_context: Mask
     """Held back because the asking session still has it in its context."""
+    muted: Mask
+    """Held back because it is muted where the search is made."""
     relevance: Floats
     """With the `cue_points` of the rows that can come forward by them."""
     cues: Mapping[int, float]
@@ -126,14 +128,16 @@ class Decision:
     def recall(self) -> Recall:
         """The answer, with a receipt for each memory that came."""
         top, in_context = self.parameters.top_count, int(np.count_nonzero(self.in_context))
+        muted = int(np.count_nonzero(self.muted))
         return Recall(
             top=self.explained(self.chosen[:top]),
             next=self.explained(self.chosen[top:]),
             flashback=self.explained(self.drawn),
             held_back=HeldBack(
-                recent=len(self.columns) - int(np.count_nonzero(self.eligible)) - in_context,
+                recent=len(self.columns) - int(np.count_nonzero(self.eligible)) - in_context - muted,
                 adjacent=len(self.passed_over),
                 in_context=in_context,
+                muted=muted,
             ),
             searched=len(self.columns),
             query=self.query,
@@ -203,15 +207,18 @@ def decide(
     rng: Random,
     parameters: RecallParameters,
     session: Session | None = None,
+    places: frozenset[str] = frozenset(),
 ) -> Decision:
-    """Decide a search over one or more conversations, for `session`, which asks in `conversation_id`."""
+    """Decide a search over one or more conversations, for `session`, which asks in `conversation_id`; what is muted in
+    one of `places` does not come."""
     columns = Columns(searched)
     times = columns.times
     ages = np.maximum(now_ms - times, 0)
     in_context, too_young = holds_of_rows(
         columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
     )
-    eligible = columns.alive & ~(in_context | too_young)
+    muted = columns.muted_in(places)
+    eligible = columns.alive & ~(in_context | too_young | muted)
     query = corrected(query, columns, parameters)
     match = matched(columns, query, parameters)
     shared = match.points + match.around + match.span
@@ -264,7 +271,8 @@ def decide(
         parameters=parameters,
         strong=strong,
         eligible=eligible,
-        in_context=in_context & columns.alive,
+        in_context=in_context & columns.alive & ~muted,
+        muted=muted,
         relevance=relevance,
         cues=cues,
         least_beside=least,

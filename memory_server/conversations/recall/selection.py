@@ -28,7 +28,7 @@ from memory_server.kernel.messages import NOTHING, Session
 if TYPE_CHECKING:
     from memory_server.conversations.recall.index import Columns, Integers, Mask
 
-Hold = Literal["in_context", "too_young"]
+Hold = Literal["in_context", "too_young", "muted"]
 NEAR = 3
 """Memories that nearly came which a result names."""
 
@@ -55,12 +55,13 @@ class Missed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """How many memories a rule held back: `recent` and `in_context` by `hold_of`, irrelevant ones included, and
-    `adjacent`, which are relevant, by the 10-minute rule while there was still a free place."""
+    """How many memories a rule held back: `recent`, `in_context` and `muted` by `hold_of`, irrelevant ones included,
+    and `adjacent`, which are relevant, by the 10-minute rule while there was still a free place."""
 
     recent: int
     adjacent: int
     in_context: int = 0
+    muted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +113,19 @@ def select(
     parameters: RecallParameters,
     wording: KeywordOptions = KeywordOptions(),  # noqa: B008 - frozen
     session: Session | None = None,
+    places: frozenset[str] = frozenset(),
     cosines: Mapping[str, float] = NOTHING,
 ) -> Recall:
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
-    asks; None: unknown. `cosines`: how near memories are by meaning, by id; empty: by words only."""
+    asks; None: unknown. `places`: what is muted there does not come. `cosines`: how near memories are by meaning, by
+    id; empty: by words only."""
     everything = list(memories)
     made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
     of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
     hold = partial(hold_of, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
-    holds = list(map(hold, everything))
+    holds: list[Hold | None] = [hold(one) if places.isdisjoint(one.muted) else "muted" for one in everything]
     eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
-    in_context = holds.count("in_context")
+    in_context, muted = holds.count("in_context"), holds.count("muted")
 
     def in_order(memory: ShortTermMemory) -> tuple[float, int, str]:
         return -of_id[memory.id].relevance, -memory.time_ms, memory.id
@@ -169,7 +172,7 @@ def select(
         top=explained(chosen[: parameters.top_count]),
         next=explained(chosen[parameters.top_count :]),
         flashback=explained(drawn),
-        held_back=HeldBack(len(everything) - len(eligible) - in_context, len(adjacent), in_context),
+        held_back=HeldBack(len(everything) - len(eligible) - in_context - muted, len(adjacent), in_context, muted),
         searched=len(everything),
         query=query,
         answers={

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory, excess
+from memory_server.conversations.model import MOST_MUTED, LongTermMemory, ShortTermMemory, excess
 from memory_server.kernel import strict_json, times
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper
@@ -218,6 +218,8 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         record["session"] = memory.session
     if memory.folder is not None:
         record["folder"] = memory.folder
+    if memory.muted:
+        record["muted"] = list(memory.muted)
     return record | dict(memory.extra)
 
 
@@ -239,6 +241,9 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
     session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
     folder = sys.intern(rest.pop("folder")) if _is_text(rest.get("folder")) else None
+    muted = places_of(rest.get("muted"))
+    if muted:
+        del rest["muted"]
     weights_given = _role_weights(rest.get("roleWeights"))
     if weights_given:
         del rest["roleWeights"]
@@ -256,6 +261,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         role_weights=weights_given or NOTHING,
         session=session,
         folder=folder,
+        muted=muted,
         extra=_kept(rest),
     )
 
@@ -303,6 +309,12 @@ def _time_of(record: Json) -> Any:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
+
+
+def places_of(value: Any) -> tuple[str, ...]:
+    """Places in which a memory is muted; empty if this program would not write them."""
+    known = isinstance(value, list) and len(value) <= MOST_MUTED and all(map(_is_text, value))
+    return tuple(map(sys.intern, value)) if known else ()
 
 
 def _role_weights(value: Any) -> dict[str, float]:

@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_PLAIN, _NUMBER = (_plain, _plain), (_plain, float)
+_PLAIN, _NUMBER, _PLACES = (_plain, _plain), (_plain, float), (list, codec.places_of)
 _SHORT, _LONG = (codec.short_term_json, codec.short_term), (codec.long_term_json, codec.long_term)
 _LONG_OR_NONE = (
     lambda memory: None if memory is None else codec.long_term_json(memory),
@@ -165,6 +165,7 @@ TYPES: Mapping[str, tuple[type, Mapping[str, _Form]]] = {
     "restored": (changes.Restored, {"memory": _SHORT, "reason": _PLAIN}),
     "pinned": (changes.Pinned, {"id": _PLAIN}),
     "unpinned": (changes.Unpinned, {"id": _PLAIN}),
+    "muted": (changes.Muted, {"id": _PLAIN, "before": _PLACES, "after": _PLACES}),
     "trigger_set": (changes.TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
     "trigger_removed": (changes.TriggerRemoved, {"memory": _LONG, "reason": _PLAIN}),
     "cleaned_up": (changes.CleanedUp, {"at": _PLAIN, "before": _PLAIN}),

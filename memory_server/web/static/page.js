@@ -21,12 +21,15 @@ if (search && found) {
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(look, 200); });
 }
 
-// `/` goes to the search, Escape leaves it.
+// `/` goes to the search, `?` shows the keys, Escape leaves both.
+const keys = document.querySelector("details.keys");
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches?.("input, textarea, select");
   if (event.key === "Escape" && event.target === search) { search.value = ""; found?.replaceChildren(); search.blur(); }
+  if (event.key === "Escape" && keys) keys.open = false;
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "/") { if (search) search.focus(); else location.href = "find"; event.preventDefault(); }
+  if (event.key === "?" && keys) { keys.open = !keys.open; keys.querySelector("summary").focus(); }
 });
 
 // A change while the page is open: offer the new state, never replace what somebody reads.

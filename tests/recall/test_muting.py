@@ -1,0 +1,153 @@
+"""A muted memory is kept and found by hand, and never comes unasked where it is muted."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from sample_memories import DAY, NOW, memory, query_of
+
+from memory_server import App, Message, Settings
+from memory_server.conversations.changes import Commit, Muted, apply, taking_back
+from memory_server.conversations.model import MOST_MUTED, ConversationState, ShortTermMemory, muting_places
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.explanation import explain
+from memory_server.conversations.recall.index import Searched, index_of
+from memory_server.conversations.recall.indexed_selection import Decision, decide
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.kernel.errors import InvalidInput
+from memory_server.memories.turns import left_off
+from memory_server.tools import archive, insight, short_term
+from memory_server.tools.base.tool import call
+from memory_server.tools.turn import recall_turn
+
+P = RecallParameters(flashback_count=0)
+MANGO = [Message("user", "芒果能吃吗？")]
+
+
+def decided(kept: list[ShortTermMemory], places: frozenset[str]) -> Decision:
+    """What the indexed selection decides, after seeing that the plain one gives the same."""
+    state = ConversationState("chat", short_term={one.id: one for one in kept})
+    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P, "places": places}
+    query = query_of({"芒果": 10.0})
+    made = decide([Searched(state.short_term, index_of(state))], query, rng=random.Random(1), **about)  # type: ignore[arg-type]
+    assert made.recall == selection.select(kept, query, rng=random.Random(1), **about)  # type: ignore[arg-type]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("muted", "folder", "comes"),
+    [
+        ((), "/shop", True),
+        (("everywhere",), "/shop", False),
+        (("everywhere",), None, False),
+        (("conversation:chat",), None, False),
+        (("conversation:other",), "/shop", True),
+        (("folder:/shop",), "/shop", False),
+        (("folder:/shop",), "/home", True),
+        (("folder:/shop",), None, True),
+        (("conversation:other", "folder:/shop"), "/shop", False),
+    ],
+)
+def test_it_does_not_come_where_it_is_muted(muted: tuple[str, ...], folder: str | None, comes: bool) -> None:
+    kept = [memory("a", age=DAY, words={"芒果": 20.0}, muted=muted), memory("b", age=2 * DAY, words={"芒果": 9.0})]
+    made = decided(kept, muting_places("chat", folder))
+    assert ("a" in {one.memory.id for one in made.recall.top}) is comes
+    assert made.recall.held_back.muted == (not comes)
+    row = made.columns.row_of("a")
+    assert row is not None
+    assert (explain(made, row).verdict.kind == "muted") is not comes
+
+
+def test_what_is_muted_is_not_named_as_near_nor_counted_as_too_recent() -> None:
+    kept = [memory("a", age=0, words={"芒果": 20.0}, muted=("everywhere",)), memory("b", age=DAY, words={"芒果": 9.0})]
+    recall = decided(kept, muting_places("chat", None)).recall
+    assert recall.held_back == selection.HeldBack(recent=0, adjacent=0, in_context=0, muted=1)
+    assert "a" not in {missed.recalled.memory.id for missed in recall.near}
+
+
+def test_an_index_follows_what_is_muted() -> None:
+    state = ConversationState("chat", short_term={"a": memory("a", age=DAY, words={"芒果": 20.0})})
+    index = index_of(state)
+    apply(state, [Muted("a", (), ("everywhere",)), Muted("gone", (), ("everywhere",))])
+    assert index.muted == {"a": ("everywhere",)}
+    assert decided(list(state.short_term.values()), muting_places("chat", None)).recall.top == ()
+    apply(state, [Muted("a", ("everywhere",), ())])
+    assert state.follower is index
+    assert len(decided(list(state.short_term.values()), muting_places("chat", None)).recall.top) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "after", "back"),
+    [
+        (("everywhere",), (), ("everywhere",), ()),
+        # What was muted since stays muted.
+        (("everywhere", "folder:/b"), (), ("everywhere",), ("folder:/b",)),
+        ((), ("everywhere", "folder:/b"), (), ("everywhere", "folder:/b")),
+        (("folder:/b",), ("everywhere", "folder:/b"), (), ("folder:/b", "everywhere")),
+    ],
+)
+def test_undo_takes_back_only_its_own_places(
+    now: tuple[str, ...], before: tuple[str, ...], after: tuple[str, ...], back: tuple[str, ...]
+) -> None:
+    state = ConversationState("chat", short_term={"a": memory("a", muted=now)})
+    commit = Commit(1, NOW, "mute_memory", (Muted("a", before, after),))
+    assert taking_back(state, commit) == (Muted("a", now, back),)
+
+
+def test_a_new_session_is_not_shown_what_is_muted() -> None:
+    kept = [memory("a", pinned=True, muted=("folder:/shop",)), memory("b", pinned=True), memory("c", folder="/shop")]
+    pinned, last = left_off(kept, conversation_id="chat", session=None, folder="/shop")
+    assert ([one.id for one in pinned], [one.id for one in last]) == (["b"], ["c"])
+    pinned, _last = left_off(kept, conversation_id="chat", session=None, folder="/home")
+    assert [one.id for one in pinned] == ["a", "b"]
+
+
+@pytest.mark.anyio
+async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(tmp_path: Path) -> None:
+    async with App(Settings(data_dir=tmp_path / "data", short_term={"flashback_count": 0})) as app:
+        chat = app.conversation()
+        stored = await chat.short_term.add([Message("user", "我对芒果过敏", time_ms=app.clock() - DAY)])
+        name = stored.memory.id
+        messages = {"messages": [{"role": "user", "content": "芒果能吃吗？"}]}
+
+        async def came() -> list[str]:
+            found = await call(recall_turn, app.call, messages)
+            return [item["id"] for item in found.structured["shortTerm"]["topRelevant"]]
+
+        assert await came() == [name]
+        muted = await call(archive.mute_memory, app.call, {"id": name})
+        assert muted.structured["muted"] == ["conversation:default"]
+        assert "no longer comes unasked in the conversation default" in muted.text
+        assert await came() == []
+        assert app.recalls.found()[-1]["held"] == {"muted": 1}
+        asked = {"recentMessages": messages["messages"]}
+        found = await call(short_term.search_short_term_memories, app.call, asked)
+        assert [item["id"] for item in found.structured["topRelevant"]] == [name]
+        why = await call(insight.explain_recall, app.call, {**asked, "memory_id": name})
+        assert why.structured["verdict"] == "muted"
+        assert "It is muted" in why.structured["reason"]
+        again = await call(archive.mute_memory, app.call, {"id": name, "where": "nowhere"})
+        assert again.structured["muted"] == []
+        assert await came() == [name]
+        undone = await call(archive.undo_change, app.call, {"changeId": again.structured["changeId"]})
+        assert undone.structured["changes"][0]["what"] == "muted"
+        assert await came() == []
+    async with App(Settings(data_dir=tmp_path / "data")) as reopened:
+        [kept] = await reopened.conversation().short_term.memories()
+        assert kept.muted == ("conversation:default",)
+
+
+@pytest.mark.anyio
+async def test_a_place_must_be_one_and_not_too_many(tmp_path: Path) -> None:
+    async with App(Settings(data_dir=tmp_path / "data")) as app:
+        stored = await app.conversation().short_term.add([Message("user", "我对芒果过敏")])
+        mute = app.conversation().short_term.mute
+        for place in ("", "nowhere", "folder:", "conversation", "folder:a\0b"):
+            with pytest.raises(InvalidInput, match="is not `everywhere`"):
+                await mute(stored.memory.id, place)
+        for number in range(MOST_MUTED):
+            await mute(stored.memory.id, f"folder:/{number}")
+        with pytest.raises(InvalidInput, match="mute it everywhere"):
+            await mute(stored.memory.id, "everywhere")
