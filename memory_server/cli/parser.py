@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memory_server.cli.commands import GROUPS, SUBCOMMANDS
-from memory_server.cli.terminal import complain, say_if_waiting, show_all_characters
+from memory_server.cli.terminal import complain, refuse, say_if_waiting, show_all_characters
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
@@ -223,12 +223,8 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
             )
         leaves = owns_process and command.name == "serve"
         return asyncio.run(_run(command, settings, flags, leaves=leaves))
-    except InvalidInput as error:
-        complain(str(error))
-        return 2
     except MemoryServerError as error:
-        complain(str(error))
-        return 1
+        return refuse(error, flags)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from sandbox.locale import _, term, translated
 
 if TYPE_CHECKING:
@@ -171,6 +172,20 @@ def complain(sentence: str) -> None:
         sys.stderr.write(line)
     else:
         streams.errors += line.encode("utf-8", "backslashreplace")
+
+
+def refuse(error: MemoryServerError, flags: Namespace) -> int:
+    """Say why a command failed, as JSON where its result would be; its exit status."""
+    if flags.command.name in ("recall", "remember") and flags.json:
+        from memory_server.serving.http.refusals import refused_for
+
+        cause: BaseException = error
+        while cause.__cause__ is not None and type(cause).__name__ == "ToolFailed":
+            cause = cause.__cause__
+        write({"error": {"kind": refused_for(cause).kind, "message": translated(str(error))}})
+    else:
+        complain(str(error))
+    return 2 if isinstance(error, InvalidInput) else 1
 
 
 def hint(sentence: str) -> None:

@@ -23,10 +23,10 @@ from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import PACKAGE, function_of, leave, parsed, understood
 from memory_server.cli.process_limits import use_more_files, use_one_arena
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.terminal import complain
+from memory_server.cli.terminal import complain, refuse
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
-from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.messages import Session
 from memory_server.shared_process.invocation import LOOKS, PER_SESSION_FLAGS, Invocation
 from memory_server.shared_process.server import NotForThisProcess, Request, SharedServer, Work, flush_errors, once
@@ -67,12 +67,12 @@ class Windows:
         settings, flags = self._understood(request.window, request.arguments)
         shared = Shared(self._app, request.folder)
         if request.role == "serve" and len(request.descriptors) == 3:
-            return partial(_status_of, partial(self._session, settings, shared, request, connection))
+            return partial(_status_of, flags, partial(self._session, settings, shared, request, connection))
         if request.role in LOOKS and flags.command.name == request.role:
-            return partial(_status_of, partial(_look, settings, flags, shared))
+            return partial(_status_of, flags, partial(_look, settings, flags, shared))
         if request.role not in ASKED:
             raise NotForThisProcess
-        return partial(_status_of, partial(ASKED[request.role], settings, flags, shared))
+        return partial(_status_of, flags, partial(ASKED[request.role], settings, flags, shared))
 
     def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
         """The settings and flags of a client. Raises NotForThisProcess: it must say itself what is wrong with them, or
@@ -120,12 +120,11 @@ async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | N
         return await run(app, flags)
 
 
-async def _status_of(work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+async def _status_of(flags: Namespace, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
     try:
         return await work() or 0
     except MemoryServerError as error:
-        complain(str(error))
-        return 2 if isinstance(error, InvalidInput) else 1
+        return refuse(error, flags)
 
 
 def _without_window(settings: Settings) -> Settings:

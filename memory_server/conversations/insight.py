@@ -13,6 +13,7 @@ from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
 from memory_server.conversations.recall.relevance import Receipt, receipts
 from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.search import Asking
 from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
@@ -161,7 +162,7 @@ class InsightManager:
     ) -> ExplainedMemory | None:
         from memory_server.conversations.recall.explanation import explain
 
-        decision = await self._short_term.decision(query, scope=scope, session=session, folder=folder)
+        decision = await self._short_term.decision(query, Asking(scope, session=session, folder=folder))
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None
@@ -180,7 +181,7 @@ class InsightManager:
         query = await self._short_term.query_of([Message("user", text)])
         entries = await self._services.store.archive(self.conversation_id)
         gone = [(entry, entry.memory) for entry in entries if isinstance(entry.memory, ShortTermMemory)]
-        decision = await self._short_term.decision(replace(query, said=""), scope=scope)
+        decision = await self._short_term.decision(replace(query, said=""), Asking(scope))
         points, row, sharing = decision.nearest()
         kept = None if row is None else decision.columns.memory(row).id
         memories = tuple(decision.columns.memories()) if row is None else ()

@@ -7,7 +7,7 @@ without a conversation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -135,7 +135,7 @@ class LongTermManager:
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
             if before is None:
-                raise self._missing(name, state, None)
+                raise self._missing(name, state)
             memory = replace(
                 before,
                 prompt=before.prompt if prompt is None else prompt,
@@ -154,7 +154,7 @@ class LongTermManager:
         def decide(state: ConversationState) -> tuple[Sequence[Change], Deleted]:
             before = state.long_term.get(name)
             if before is None:
-                raise self._missing(name, state, None)
+                raise self._missing(name, state)
             return [TriggerRemoved(before)], Deleted(before, len(state.long_term) - 1)
 
         return await self._services.commit(self.conversation_id, decide, by=by)
@@ -165,7 +165,8 @@ class LongTermManager:
         state = await self._services.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
-        shared, _ = await self._in_shared()
+        own = {id(one) for one in state.long_term.values()}
+        shared = {each.memory.name for each in (await self.with_shared())[0].memories if id(each.memory) not in own}
         raise self._missing(name, state, shared)
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
@@ -177,23 +178,39 @@ class LongTermManager:
         """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
         return self._services.runner.record_of(memory.trigger)
 
-    async def with_shared(self) -> tuple[Shelf, dict[str, Path | None]]:
-        """All memories that a search evaluates: those of the conversation, then those of the shared one. Also the name
-        of the shared one, with the file, if it cannot be read: other conversations work without it."""
-        own = shelf_of(await self._services.store.read(self.conversation_id))
-        shared, unread = await self._in_shared()
-        return own if shared is None else own + shelf_of(shared), unread
+    async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
+        """All memories that a search evaluates: those of the conversation, then those of the conversations searched
+        `also` and of the shared one. And the names of those that cannot be read, with the file: other conversations
+        work without them."""
+        found, unread = shelf_of(await self._services.store.read(self.conversation_id)), dict[str, Path | None]()
+        for name in dict.fromkeys((*also, self._shared_conversation)):
+            if name in (None, self.conversation_id):
+                continue
+            try:
+                found += shelf_of(await self._services.store.read(name))
+            except StorageError as error:
+                log.warning("the triggers of a conversation were not evaluated: %s", error)
+                unread[name] = error.path
+        return found, unread
 
-    async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
-        """Evaluate every trigger of the conversation and of the shared one against `messages`, without the parts marked
-        as recalled: a recalled birthday was not mentioned now. Raises InvalidInput: there is no message, or the
+    async def search(
+        self,
+        messages: Sequence[Message],
+        *,
+        participants: Mapping[str, Any] | None = None,
+        also: Sequence[str] = (),
+        flashbacks: int | None = None,
+    ) -> Activation:
+        """Evaluate every trigger of the conversation, of those searched `also` and of the shared one against
+        `messages`, without the parts marked as recalled: a recalled birthday was not mentioned now. `flashbacks`: how
+        many may come by chance; None: as the parameters say. Raises InvalidInput: there is no message, or the
         participants are nested too deeply."""
         messages = as_said(messages)
         if not messages:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
         if participants and deeper(dict(participants)):
             raise InvalidInput("The participants may be nested {deepest} levels deep; remove levels.", DEEPEST)
-        with_shared, unread = await self.with_shared()
+        with_shared, unread = await self.with_shared(also)
         ran = await self._services.runner.evaluate(
             with_shared.triggers,
             self._context(messages, participants or {}),
@@ -201,18 +218,9 @@ class LongTermManager:
             seed=self._services.rng.getrandbits(32),
         )
         rng = Random(self._services.rng.getrandbits(64))
-        found = activate(with_shared.memories, ran, rng=rng, random_count=self._services.parameters.random_long_term)
+        by_chance = self._services.parameters.random_long_term if flashbacks is None else flashbacks
+        found = activate(with_shared.memories, ran, rng=rng, random_count=by_chance)
         return replace(found, unread=unread)
-
-    async def _in_shared(self) -> tuple[ConversationState | None, dict[str, Path | None]]:
-        """The shared conversation (None if there is none), and its name, with the file, if it cannot be read."""
-        if self._shared_conversation is None:
-            return None, {}
-        try:
-            return await self._services.store.read(self._shared_conversation), {}
-        except StorageError as error:
-            log.warning("the triggers that all conversations share were not evaluated: %s", error)
-            return None, {self._shared_conversation: error.path}
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():
@@ -245,11 +253,11 @@ class LongTermManager:
         seen = [{name: value for name, value in one.items() if value is not None} for one in given]
         return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
 
-    def _missing(self, name: str, state: ConversationState, shared: ConversationState | None) -> MemoryNotFound:
+    def _missing(self, name: str, state: ConversationState, shared: Collection[str] = ()) -> MemoryNotFound:
         where = _(
             "No long-term memory is called `{name}` in the conversation `{conversation}`", name, self.conversation_id
         )
-        if shared is not None and name in shared.long_term:
+        if name in shared:
             return MemoryNotFound(
                 "{where}; it is kept in `{shelf}`: give that as conversation_id.", where, self._shared_conversation
             )

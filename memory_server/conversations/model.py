@@ -61,6 +61,8 @@ class ShortTermMemory:
     """The id of the session in which it was said; None: unknown."""
     folder: str | None = None
     """Where the work was when it was said: the top of a repository, or a working folder; None: unknown."""
+    turn: str | None = None
+    """What its client calls the turn, so that it can be replaced or forgotten; None: unknown."""
     muted: tuple[str, ...] = ()
     """The places in which it never comes unasked, such as `everywhere` (`muting_places`)."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
@@ -202,7 +204,7 @@ def excess(memory: Memory) -> str | None:
             (_("text is"), max(len(memory.text), spoken), MAX_TEXT_CHARS),
             (_("longest message is"), max((len(one.content) for one in said), default=0), MAX_CONTENT_CHARS),
             (_("keywords are"), sum(map(len, memory.words)), MAX_TEXT_CHARS),
-            (_("id is"), max(len(memory.id), len(memory.conversation_id)), MAX_ID_CHARS),
+            (_("id is"), max(map(len, (memory.id, memory.conversation_id, memory.turn or ""))), MAX_ID_CHARS),
         ]
     else:
         sizes = [

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
-from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import ALL, OWN, Services
@@ -39,6 +38,9 @@ VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.2
 (`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 _DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
+
+_SAID_AGAIN = 3
+"""How often a search is repeated without what the messages hold; it may bring more of that."""
 
 Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 """How near memories are by meaning, by conversation and id."""
@@ -70,6 +72,21 @@ class Found:
         return next(iter(self.changes.values())) if len(self.changes) == 1 else None
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a search is made: the `scope`, and the conversations searched `also`; the `session` that asks (None: that of
+    the services), in `folder`; `asked`: somebody asked for memories; `flashbacks`: how many may come by chance (None:
+    as the parameters say); `without`: ids of memories that the asker has."""
+
+    scope: str | None = None
+    also: tuple[str, ...] = ()
+    session: Session | None = None
+    folder: str | None = None
+    asked: bool = False
+    flashbacks: int | None = None
+    without: frozenset[str] = frozenset()
+
+
 def vectors_of(conversation_id: str) -> Scope:
     """Whose the vectors of its texts are: nobody learns from one what is said in another conversation."""
     return Scope("conversations", conversation_id)
@@ -90,21 +107,32 @@ class ShortTermSearch:
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         scope: str | None = None,
+        also: Sequence[str] = (),
         reinforce: bool = True,
         session: Session | None = None,
         folder: str | None = None,
         names: Iterable[str] = (),
         asked: bool = False,
+        flashbacks: int | None = None,
+        said_again: bool = True,
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
         `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
-        the scope of the settings. `session` is the one that asks, in `folder`. `names`, such as those of the
-        participants, are never cut; the names of the speakers are not cut either. `asked`: somebody asked for memories,
-        so those come too that share too little to come unasked, marked as weak (not reinforced), and what is muted;
-        vectors have more time. Raises InvalidInput: there is no message, or no such scope."""
+        the scope of the settings; `also` are further ones. `said_again`: whether what the messages hold may come.
+        `session` is the one that asks, in `folder`. `names`, such as those of the participants, are never cut; the
+        names of the speakers are not cut either. `asked`: somebody asked for memories, so those come too that share too
+        little to come unasked, marked as weak (not reinforced), and what is muted; vectors have more time. Raises
+        InvalidInput: there is no message, or no such scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
-        found = await self._searched(query, scope, session, folder, asked=asked)
+        asking = Asking(scope, tuple(also), session, folder, asked, flashbacks)
+        found = await self._searched(query, asking)
+        said = frozenset() if said_again else {message.content.strip() for message in as_said(recent)}
+        for _ in range(_SAID_AGAIN):
+            if not (again := _held_in(said, found.recall)):
+                break
+            asking = replace(asking, without=asking.without | again)
+            found = await self._searched(query, asking)
         if not (reinforce and self._services.writable):
             return found
         changes, unreinforced = await self._reinforce(found.recall, by)
@@ -126,7 +154,7 @@ class ShortTermSearch:
         from memory_server.conversations.recall.credit import used, words_said
 
         query = await self.query_of(recent)
-        found = await self._searched(query, None, session)
+        found = await self._searched(query, Asking(session=session))
         if not self._services.writable or not (found.recall.top or found.recall.next):
             return Found(replace(found.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
@@ -160,15 +188,13 @@ class ShortTermSearch:
 
         return await asyncio.to_thread(found)
 
-    async def decision(
-        self, query: RecallQuery, *, scope: str | None, session: Session | None = None, folder: str | None = None
-    ) -> Decision:
-        """What a search in `folder` would decide now; nothing is changed. Use it before the next `await`. Raises
+    async def decision(self, query: RecallQuery, asking: Asking) -> Decision:
+        """What a search would decide now; nothing is changed. Use it before the next `await`. Raises
         InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
         read."""
-        states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
+        states, _ = await self._read(await self.conversations_of(asking.scope) or (self.conversation_id,))
         cosines, _ = await self._cosines(states, query)
-        return self._decided(states, query, session, cosines, muting_places(self.conversation_id, folder))
+        return self._decided(states, query, cosines, asking)
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
         """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A group of
@@ -193,28 +219,19 @@ class ShortTermSearch:
         others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
         return (own, *others) if is_member else tuple(others)
 
-    async def _searched(
-        self,
-        query: RecallQuery,
-        scope: str | None,
-        session: Session | None,
-        folder: str | None = None,
-        *,
-        asked: bool = False,
-    ) -> Found:
-        """What `query` brings to mind in `session` (None: that of the services) and `folder`."""
-        places: frozenset[str] = frozenset() if asked else muting_places(self.conversation_id, folder)
-        ids = await self.conversations_of(scope)
+    async def _searched(self, query: RecallQuery, asking: Asking) -> Found:
+        """What `query` brings to mind."""
+        ids = tuple(dict.fromkeys((*await self.conversations_of(asking.scope), *asking.also)))
         if self._services.brief and ids == (self.conversation_id,):
             state = await self._services.store.read(self.conversation_id)
-            cosines, reason = await self._cosines([state], query, asked=asked)
-            found = self._plainly(state, query, session, cosines, places, asked=asked)
+            cosines, reason = await self._cosines([state], query, asked=asking.asked)
+            found = self._plainly(state, query, cosines, asking)
             return replace(found, only_words=reason)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
-        cosines, reason = await self._cosines(states, query, asked=asked)
-        decision = self._decided(states, query, session, cosines, places, asked=asked)
+        cosines, reason = await self._cosines(states, query, asked=asking.asked)
+        decision = self._decided(states, query, cosines, asking)
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
         outdated = decision.columns.of_other_form(forms)
@@ -284,26 +301,35 @@ class ShortTermSearch:
                     index.follow(change)
                 state.follower = index
 
-    def _parameters(self, *, asked: bool) -> RecallParameters:
-        """What somebody asked for may share little, or come by meaning alone."""
-        usual = self._services.parameters.recall
-        return replace(usual, weak_too=True) if asked else usual
+    def _about(self, asking: Asking) -> dict[str, Any]:
+        """What both selections need to know."""
+        around = self._services
+        parameters = around.parameters.recall
+        if asking.asked:  # what somebody asked for may share little, or come by meaning alone
+            parameters = replace(parameters, weak_too=True)
+        if asking.flashbacks is not None:
+            parameters = replace(parameters, flashback_count=asking.flashbacks)
+        return {
+            "conversation_id": self.conversation_id,
+            "now_ms": around.clock(),
+            "rng": Random(around.rng.getrandbits(64)),
+            "parameters": parameters,
+            "session": asking.session or around.session,
+            "places": frozenset() if asking.asked else muting_places(self.conversation_id, asking.folder),
+            "without": asking.without,
+        }
 
     def _decided(
         self,
         states: Sequence[ConversationState],
         query: RecallQuery,
-        session: Session | None,
         cosines: Cosines,
-        places: frozenset[str],
-        *,
-        asked: bool = False,
+        asking: Asking,
     ) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.conversations.recall.index import Searched, index_of
         from memory_server.conversations.recall.indexed_selection import decide
 
-        around = self._services
         return decide(
             [
                 Searched(
@@ -315,40 +341,16 @@ class ShortTermSearch:
                 for state in states
             ],
             query,
-            conversation_id=self.conversation_id,
-            now_ms=around.clock(),
-            rng=Random(around.rng.getrandbits(64)),
-            parameters=self._parameters(asked=asked),
-            session=session or around.session,
-            places=places,
+            **self._about(asking),
         )
 
-    def _plainly(
-        self,
-        state: ConversationState,
-        query: RecallQuery,
-        session: Session | None,
-        cosines: Cosines,
-        places: frozenset[str],
-        *,
-        asked: bool,
-    ) -> Found:
+    def _plainly(self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking) -> Found:
         """The same without an index, for a process that asks once."""
         from memory_server.conversations.recall.selection import select
 
-        around = self._services
-        recall = select(
-            state.short_term.values(),
-            query,
-            conversation_id=self.conversation_id,
-            now_ms=around.clock(),
-            rng=Random(around.rng.getrandbits(64)),
-            parameters=self._parameters(asked=asked),
-            session=session or around.session,
-            places=places,
-            wording=self._wording,
-            cosines=cosines.get(state.conversation_id, NOTHING),
-        )
+        cosines_here = cosines.get(state.conversation_id, NOTHING)
+        about = self._about(asking)
+        recall = select(state.short_term.values(), query, wording=self._wording, cosines=cosines_here, **about)
         return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in state.short_term.values()))
 
     async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -378,6 +380,12 @@ class ShortTermSearch:
         done = dict(zip(gains, await asyncio.gather(*map(reinforce, gains)), strict=True))
         changes = {name: made for name, (made, _) in done.items() if made is not None}
         return changes, tuple(name for name, (_, written) in done.items() if not written)
+
+
+def _held_in(said: Collection[str], recall: Recall) -> set[str]:
+    """The ids of what came though the messages, whose texts are `said`, hold all of it."""
+    came = (each.memory for tier in (recall.top, recall.next, recall.flashback) for each in tier)
+    return {one.id for one in came if one.messages and all(part.content.strip() in said for part in one.messages)}
 
 
 def _is_long(state: ConversationState) -> bool:

@@ -46,10 +46,11 @@ _LATELY = 32
 @dataclass(frozen=True, slots=True)
 class Stored(Done):
     """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
-    before: the same turn, or equal messages within ten minutes."""
+    before: the same turn, or equal messages within ten minutes. `replaced`: the turn had other words."""
 
     memory: ShortTermMemory
     total: int
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class ShortTermManager(ShortTermSearch):
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         turn: str | None = None,
+        replaces: bool = False,
         session: Session | None = None,
         folder: str | None = None,
         by: str = "api",
@@ -116,7 +118,8 @@ class ShortTermManager(ShortTermSearch):
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
         Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `turn` identifies the turn:
-        the same messages of the same turn are stored once, and so are equal messages within ten minutes. `session` is
+        the same messages of the same turn are stored once, and so are equal messages within ten minutes; other messages
+        of it are stored beside them, or `replaces` says that they take their place. `session` is
         where they were said: a search of another session finds the memory at once, a search of the same or of an
         unknown session finds it after 20 minutes. `folder` is where the work was.
 
@@ -153,6 +156,7 @@ class ShortTermManager(ShortTermSearch):
             role_weights=other or NOTHING,
             session=None if said_in is None else without_surrogates(said_in.id),
             folder=None if folder is None else without_surrogates(folder),
+            turn=None if turn is None or not replaces else without_surrogates(turn),
         )
         refuse_excess(unindexed)
         if turn is not None:  # a hook that comes late; what somebody says again is meant
@@ -161,6 +165,10 @@ class ShortTermManager(ShortTermSearch):
         memory = await asyncio.to_thread(self._wording.of_text, unindexed)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
+            if memory.turn is not None:
+                former = next((one for one in reversed(state.short_term.values()) if one.turn == memory.turn), None)
+                if former is not None:
+                    return _replacing(former, memory, len(state.short_term), timed=last is not None)
             within_ms = self._services.parameters.same_turn_ms
             known = state.short_term.get(memory.id) or _stored_just_now(state, memory, within_ms)
             if known is not None:
@@ -332,6 +340,24 @@ def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMem
         return None
     edited = replace(now, words=after.words, weights=after.weights, indexed_with=after.indexed_with)
     return Edited(edited, now) if edited != now else None
+
+
+def _replacing(
+    former: ShortTermMemory, memory: ShortTermMemory, total: int, *, timed: bool
+) -> tuple[Sequence[Change], Stored]:
+    """The same turn again: what was done with it stays. `timed`: its messages say when they were said."""
+    if former.messages == memory.messages:
+        return (), Stored(former, total)
+    now = replace(
+        memory,
+        id=former.id,
+        time_ms=memory.time_ms if timed else former.time_ms,
+        score=former.score,
+        pinned=former.pinned,
+        muted=former.muted,
+        extra=former.extra,
+    )
+    return [Edited(now, former)], Stored(now, total, replaced=True)
 
 
 def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_ms: int) -> ShortTermMemory | None:

@@ -34,8 +34,8 @@ class Item:
     names it by: the id of a memory, note or ref, the name of a trigger, the number of a fact of a session, the key of
     an entry of a layer; `aliases` are its other names. `at_ms`: when it was said or changed last, in milliseconds since
     1970. `also`: texts of it that are not shown, such as tags, and can be looked for too. `said`: where words are
-    looked for, if not in its text, which names roles. `mark`: by which it is known if it comes again; "": by its text
-    alone."""
+    looked for, if not in its text, which names roles. `session`: in which it was said, if that is known. `mark`: by
+    which it is known if it comes again; "": by its text alone."""
 
     family: Family
     place: str
@@ -48,6 +48,7 @@ class Item:
     also: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     mark: str = ""
+    session: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -59,7 +60,7 @@ class Item:
 class Sought:
     """Which items are meant: those that meet every condition given. `words`: all are held, also as parts of words, in
     any case, full-width or not, in Traditional or Simplified characters. `ids`: one of them, or the beginning of its
-    id. `user`: facts of this user only. `archived` None: live and archived ones."""
+    id. `user`: facts of this user only; `session`: what was said in it. `archived` None: live and archived ones."""
 
     words: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
@@ -68,6 +69,7 @@ class Sought:
     since_ms: int | None = None
     until_ms: int | None = None
     user: str | None = None
+    session: str | None = None
     archived: bool | None = False
 
     def looks_in(self, place: str, *families: Family) -> bool:
@@ -85,6 +87,8 @@ class Sought:
             early = self.since_ms is not None and item.at_ms < self.since_ms
             late = self.until_ms is not None and item.at_ms > self.until_ms
             if early or late or self.family not in (None, item.family) or self.archived not in (None, item.archived):
+                return False
+            if self.session not in (None, item.session):
                 return False
             if ids and not any(_names(each, item) for each in ids):
                 return False

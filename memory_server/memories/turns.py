@@ -58,23 +58,30 @@ async def recall_for_turn(
     messages: Sequence[Message],
     *,
     participants: Mapping[str, Any] | None = None,
+    also: Sequence[str] = (),
     session: Session | None = None,
     folder: str | None = None,
+    flashbacks: int | None = None,
+    said_again: bool = True,
     reinforce: bool = True,
     by: str = "api",
 ) -> TurnRecall:
-    """What the messages bring to mind in `session` and `folder`, of both kinds of memory. It is reinforced, unless the
-    caller does not want it. Raises InvalidInput: there is no message."""
+    """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
+    those searched `also`; `flashbacks` of each kind may come by chance (None: as the settings say). It is reinforced,
+    unless the caller does not want it. Raises InvalidInput: there is no message."""
 
     async def fired() -> tuple[Activation, str | None]:
         try:
-            return await conversation.long_term.search(messages, participants=participants), None
+            found = await conversation.long_term.search(
+                messages, participants=participants, also=also, flashbacks=flashbacks
+            )
+            return found, None
         except TriggersUnavailable as error:
             return Activation((), (), (), 0), str(error)
 
     triggers = asyncio.create_task(fired())
     try:
-        with_shared, _ = await conversation.long_term.with_shared()
+        with_shared, _ = await conversation.long_term.with_shared(also)
         # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
         for _ in range(_STEPS_TO_START if with_shared.triggers else 0):
@@ -83,7 +90,15 @@ async def recall_for_turn(
         named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
         names = [name for name in named if isinstance(name, str)]
         found = await conversation.short_term.search(
-            messages, session=session, folder=folder, names=names, reinforce=reinforce, by=by
+            messages,
+            also=also,
+            session=session,
+            folder=folder,
+            names=names,
+            flashbacks=flashbacks,
+            said_again=said_again,
+            reinforce=reinforce,
+            by=by,
         )
         activation, trouble = await triggers
     finally:
@@ -121,6 +136,9 @@ async def turn_prompt(
     messages: Sequence[Message],
     *,
     participants: Mapping[str, Any] | None = None,
+    also: Sequence[str] = (),
+    flashbacks: int | None = None,
+    reinforce: bool = True,
     max_chars: int = MAX_CHARS,
 ) -> tuple[str, TurnRecall]:
     """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
@@ -129,8 +147,12 @@ async def turn_prompt(
         conversation,
         messages,
         participants=participants,
+        also=also,
         session=call.session,
         folder=call.folder,
+        flashbacks=flashbacks,
+        said_again=False,  # a client sends what it has in its context
+        reinforce=reinforce,
         by="recall_turn",
     )
     block = recalled_block(call.memories, found, max_chars=max_chars, here=call.folder)

@@ -215,7 +215,7 @@ def wire_form(tool: Tool, *, read_only: bool = False, hooks: bool = False) -> ty
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=tool.input_schema(),
+        input_schema=tool.input_schema(for_models=True),
         output_schema=tool.output_schema(),
         annotations=types.ToolAnnotations(  # without what the protocol assumes
             read_only_hint=tool.read_only or read_only or None,

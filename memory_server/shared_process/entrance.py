@@ -1,9 +1,9 @@
 """The entrance of `memory-server`: it hands a client to the shared process of this user where there is one.
 
 `serve` gives its standard input and output to that process, and starts it if it does not run; `hook`, `recall`,
-`remember` and what only looks (`LOOKS`) ask it, and never start it. Whatever is in doubt is done in this process, which
-is always right: several processes on one folder are normal. This module is what a user waits for at each prompt: it
-imports only what it needs.
+`remember` and what only looks (`LOOKS`) ask it, and do not start it (`recall --start` and `remember --start` do).
+Whatever is in doubt is done in this process, which is always right: several processes on one folder are normal. This
+module is what a user waits for at each prompt: it imports only what it needs.
 """
 
 from __future__ import annotations
@@ -176,11 +176,15 @@ def _shared(asked: Invocation) -> int:
             return _served(path, asked, fields)
         except ConnectionError:  # it was killed before it accepted, and so did nothing
             return _served(path, asked, fields)
-    if not os.path.exists(path):
+    seconds = ASK_SECONDS
+    if asked.starts:
+        connection, seconds = _started(path, asked)
+        connection.close()
+    elif not os.path.exists(path):
         raise CannotShare
     _give_up_after(asked.timeout_seconds() if asked.command == "hook" else 0)
     try:
-        status, output, errors = _answered(path, asked, fields)
+        status, output, errors = _answered(path, asked, fields, seconds)
     finally:
         _give_up_after(0)
     return _written(asked, status, output, errors)
@@ -198,9 +202,10 @@ def _terminal(environ: dict[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in known.items()]
 
 
-def _answered(path: str, asked: Invocation, fields: Sequence[str]) -> tuple[int, bytes, bytes]:
+def _answered(path: str, asked: Invocation, fields: Sequence[str], seconds: float) -> tuple[int, bytes, bytes]:
+    """`seconds`: how long the process may take to listen, which is more when it starts."""
     given = _read_input() if asked.reads_input else b""
-    with connected(path, ASK_SECONDS) as connection:
+    with connected(path, seconds) as connection:
         ask(connection, fields, given)
         if asked.command == "hook":
             _wait_or_take_back(connection, given)

@@ -43,14 +43,14 @@ class Invocation:
     """What the command line and the environment ask for. Raises CannotShare: it is not for the shared process, or
     cannot be understood here.
 
-    `arguments` and `environ` have absolute paths; `flags` are those that make another process. `reads_input`: `recall`
-    and `remember` with words do not read standard input, nor does what only looks.
-    """
+    `arguments` and `environ` have absolute paths; `flags` are those that make another process. `starts`: the shared
+    process is to be started. `reads_input`: `recall` and `remember` with words do not read standard input, nor does
+    what only looks."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.arguments, self.environ = list(arguments), dict(environ)
         self.flags: list[str] = []
-        self.command, self.has_words, place = "", False, 0
+        self.command, self.has_words, self.starts, place = "", False, False, 0
         while place < len(self.arguments):
             place = self._take(place)
         self.command = self.command or "serve"
@@ -76,7 +76,9 @@ class Invocation:
             return place + 1
         if word == "-c":
             return place + 2
-        if word == "--read-only":
+        if word == "--start" and self.command in ("recall", "remember"):
+            self.starts = True
+        elif word == "--read-only":
             self.flags.append(word)
         elif self.command and (not word.startswith("-") or word == "--"):
             self.has_words = True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, PrivateAttr
@@ -17,15 +18,19 @@ from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories.memories import Call
+from memory_server.memories.reasons import joined_words, reason
 from memory_server.memories.recalls import Given
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
 from memory_server.tools.short_term_results import StatsResult
-from sandbox.locale import _, counted, joined, n_
+from nlp import says_little
+from nlp.grams import FUNCTION_CHARACTERS
+from sandbox.locale import _, counted, joined, n_, said_in
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
+_PACKAGE = str(Path(__file__).parents[1])
 _HINTED_WORDS = 3
 """Words that a search for removed memories uses."""
 
@@ -85,6 +90,8 @@ class Item(Result):
     relevance: Annotated[float, From("receipt.relevance", hundredths)]
     keywords: Annotated[list[str], From("memory", lambda memory: shown_words(memory, SHOWN_KEYWORDS))]
     why: Annotated[str, From("receipt.line", lambda line: line())]
+    matched: list[str] = Field(description="The words it shares, as its text has them, heaviest first")
+    reason: str = Field(description="Why it came, for a person, in the language of the memories")
     weak: Annotated[bool | None, From("weak", lambda weak: weak or None, words="Shares little: check that it fits")] = (
         None
     )
@@ -223,15 +230,25 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
         else call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS, here=call.folder)
     )
 
-    def items(tier: Sequence[Recalled]) -> list[Item]:
-        said_in = [None if call.folder in (None, each.memory.folder) else each.memory.folder for each in tier]
-        kept_in = [None if each.kept_in == conversation_id else each.kept_in for each in tier]
-        return [Item.of(each, keptIn=k, folder=f) for each, k, f in zip(tier, kept_in, said_in, strict=True)]
+    came = (*recall.top, *recall.next, *recall.flashback)
+    language = call.memories.language([each.memory.text for each in came])
+
+    def item(each: Recalled, tier: str) -> Item:
+        memory, shared = each.memory, {word.word: word.points for word in each.receipt.matched}
+        words = joined_words(memory.text, _telling(shared) or shared)
+        why = reason(tier, words, max(words.values(), default=1.0), each.receipt.around, zh=language == "zh")
+        return Item.of(
+            each,
+            keptIn=None if each.kept_in == conversation_id else each.kept_in,
+            folder=None if call.folder in (None, memory.folder) else memory.folder,
+            matched=sorted(words, key=lambda word: -words[word])[:SHOWN_KEYWORDS],
+            reason=said_in(why, language, _PACKAGE),
+        )
 
     result = SearchResult(
-        topRelevant=items(recall.top),
-        nextRelevant=items(recall.next),
-        randomFlashback=items(recall.flashback),
+        topRelevant=[item(each, "top") for each in recall.top],
+        nextRelevant=[item(each, "next") for each in recall.next],
+        randomFlashback=[item(each, "flashback") for each in recall.flashback],
         heldBack=HeldBackCounts.of(recall.held_back),
         totalSearched=recall.searched,
         note=joined(" ", notes) or None,
@@ -239,8 +256,19 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
         changes=None if only_here else changes,
         lines=marked(lines) if lines else lines,
     )
-    result._sought = _heaviest((*recall.top, *recall.next, *recall.flashback))
+    result._sought = _heaviest(came)
     return result
+
+
+def _telling(shared: Mapping[str, float]) -> dict[str, float]:
+    """Without function words, pairs with a function word such as 的牙, and single characters."""
+    return {
+        word: points
+        for word, points in shared.items()
+        if (len(word) > 1 or word.isascii())
+        and not says_little(word.lower())
+        and (len(word) != 2 or word.isascii() or FUNCTION_CHARACTERS.isdisjoint(word))
+    }
 
 
 def _came(recall: Recall) -> bool:
@@ -289,6 +317,9 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
         return notes
     if not found.recall.searched:
         return [*notes, _("Nothing is stored yet in what was searched.")]
+    if held := found.recall.held_back.in_context:
+        told = n_("{count} memory is held back", "{count} memories are held back", held)
+        notes.append(_("{held_back}: these messages, or this session, have it already.", told))
     if not recent:
         but = _(" Those that share something are marked as weak.") if found.recall.top or found.recall.next else ""
         return [*notes, _("No memory shares enough words with these messages.{but}", but)]

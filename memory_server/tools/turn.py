@@ -29,9 +29,12 @@ from memory_server.tools.base.shapes import (
     Text,
     between,
 )
-from memory_server.tools.base.tool import tool
+from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from nlp.index_terms import index_form
 from sandbox.locale import _, joined
+
+_MOST_ALSO = 20
+"""Conversations that a recall can name beside its own: a group, its members, a persona."""
 
 
 class RecallResult(Result):
@@ -64,18 +67,37 @@ async def recall_turn(
     participants: Participants = None,
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
     session: SessionName = None,
+    also: Annotated[list[Text], Field(max_length=_MOST_ALSO), FOR_PROGRAMS, "Conversations searched too"] = [],
+    flashbacks: Annotated[int | None, Field(ge=0, le=100), FOR_PROGRAMS, "Memories of each kind by chance"] = None,
+    reinforce: Annotated[bool, FOR_PROGRAMS, "false: no trace"] = True,
 ) -> RecallResult:
     call, conversation = call.in_session(session), call.conversations.get(conversation_id)
     prompt, recollection = await turn_prompt(
-        call, conversation, messages, participants=participants, max_chars=maxChars
+        call,
+        conversation,
+        messages,
+        participants=participants,
+        also=[call.conversations.get(name).id for name in also],
+        flashbacks=flashbacks,
+        reinforce=reinforce,
+        max_chars=maxChars,
     )
-    notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
+    notes = (
+        _paused_note(call),
+        recollection.trouble,
+        await short_term.archive_note(conversation, recollection.found.recall),
+    )
     return RecallResult(
         prompt=prompt,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
         note=joined(" ", filter(None, notes)) or None,
     )
+
+
+def _paused_note(call: Call) -> str | None:
+    services = call.memories.services
+    return None if (pause := services.paused()) is None else _("Memory is {state}.", pause.text(services.zone))
 
 
 _KEPT_OUT = {"role": "user", "content": "<private>what was asked to be forgotten</private>"}
@@ -100,6 +122,7 @@ class RememberResult(Result):
     success: bool
     id: Annotated[str | None, From("memory.id", words="Left out where nothing is kept")] = None
     stored: bool = Field(description="false: this turn was stored before, or may not be kept")
+    replaced: bool | None = Field(None, description="true: in place of what this turn was before")
     totalMemories: Annotated[int | None, From("total")] = None
     changeId: str | None = None
     note: str | None = Field(None, description="Why nothing is kept")
@@ -122,7 +145,7 @@ async def remember_turn(
     call: Call,
     messages: Annotated[Messages, BeforeValidator(_unless_forgetting), "What was said since the last call"],
     conversation_id: ConversationId = None,
-    turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "The same turn is stored once"] = None,
+    turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "A turn is kept once, as it was last"] = None,
     session: SessionName = None,
 ) -> RememberResult:
     call, conversation = call.in_session(session), call.conversations.get(conversation_id)
@@ -131,11 +154,12 @@ async def remember_turn(
         return RememberResult(success=True, stored=False, note=note)
     try:
         done = await conversation.short_term.add(
-            messages, turn=turn_id, session=call.session, folder=call.folder, by="remember_turn"
+            messages, turn=turn_id, replaces=True, session=call.session, folder=call.folder, by="remember_turn"
         )
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
-    return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)
+    stored = done.change_id is not None
+    return RememberResult.of(done, success=True, stored=stored, replaced=done.replaced or None, note=None)
 
 
 _MOST_SHOWN = 50
@@ -179,15 +203,16 @@ class ForgetResult(Result):
 async def forget(
     call: Call,
     words: Annotated[Text | None, "All of them are in what is meant"] = None,
-    ids: Annotated[list[Text], "Instead of words"] = [],
+    ids: Annotated[list[Text], "Instead of words: ids of memories or turns"] = [],
+    said_in: Annotated[Text | None, FOR_PROGRAMS, "Instead of words: what this session said"] = None,
     conversation_id: ConversationId = None,
     confirm: Annotated[bool, "Forget it"] = False,
 ) -> ForgetResult:
-    if bool(ids) == bool(words and words.strip()):
-        raise InvalidInput("Give either words that it holds, or ids; then nothing else is forgotten.")
+    if bool(ids) + bool(words and words.strip()) + bool(said_in) != 1:
+        raise InvalidInput("Give either words that it holds, or ids, or said_in; then nothing else is forgotten.")
     usual, memories = call.conversations.get(conversation_id).id, call.memories
     everywhere = conversation_id is None and memories.services.scope != OWN
-    sought = Sought(ids=tuple(ids), words=tuple((words or "").split()))
+    sought = Sought(ids=tuple(ids), words=tuple((words or "").split()), session=said_in)
     meant = [
         item
         for engine in memories.engines
@@ -196,7 +221,7 @@ async def forget(
         and (everywhere or item.place == usual or (conversation_id is None and item.family in _FORGETS[2:]))
     ]
     meant.sort(key=lambda item: -item.at_ms)
-    if confirm and len(meant) > _MOST_SHOWN:
+    if confirm and sought.words and len(meant) > _MOST_SHOWN:
         raise InvalidInput("{count} memories have these words; give more words, or the ids of those meant.", len(meant))
     change = await forgetting.forget(memories.engines, meant) if confirm and meant else None
     if sought.words:

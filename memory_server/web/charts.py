@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from memory_server.memories.reasons import runs
+
 _SHARES = (0.2, 0.55, 0.8)
 """Where a word gets a thicker line: its share of the heaviest word of the receipt."""
-_LATIN = re.compile(r"[A-Za-z0-9_]")
 
 
 class Piece(NamedTuple):
@@ -21,38 +21,6 @@ class Piece(NamedTuple):
 
 def level(points: float, heaviest: float) -> int:
     return 1 + sum(points >= share * heaviest for share in _SHARES)
-
-
-class Run(NamedTuple):
-    """Where words of a text overlap: from `start` to `end`, and the points of all of them."""
-
-    start: int
-    end: int
-    points: float
-
-
-def runs(text: str, words: Mapping[str, float]) -> list[Run]:
-    """The words in a text; those that overlap are one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
-    beginning of words, because words are kept by their stems."""
-    folded = "".join(low if len(low := char.casefold()) == 1 else char for char in text)
-    places = sorted((*place, word) for word in words for place in _places(folded, word.casefold()))
-    found, held = list[Run](), set[str]()
-    for start, end, word in places:
-        if found and start < found[-1].end:
-            last = found.pop()
-            points = last.points + (0.0 if word in held else words[word])
-            found.append(Run(last.start, max(last.end, end), points))
-        else:
-            held.clear()
-            found.append(Run(start, end, words[word]))
-        held.add(word)
-    return found
-
-
-def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
-    latin = bool(_LATIN.match(word))
-    pattern = rf"(?<!\w){re.escape(word)}\w{{0,4}}(?!\w)" if latin else re.escape(word)
-    return ((at.start(), at.end()) for at in re.finditer(pattern, text)) if word else iter(())
 
 
 def underlined(text: str, words: Mapping[str, float], heaviest: float) -> list[Piece]:

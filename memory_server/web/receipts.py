@@ -10,13 +10,13 @@ from datetime import datetime
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import milliseconds
-from memory_server.web.charts import Piece, runs, underlined
+from memory_server.memories.reasons import joined_words, reason
+from memory_server.web.charts import Piece, underlined
 from memory_server.web.speech import Speech
 from sandbox.locale import _, joined, n_
 
 MOST_CHARS = 2_000
 """Characters of a text on a page; behind it is a link to all of it."""
-_SMALL = 0.2
 _RULES = {
     "muted": lambda count: n_("{count} is muted here.", "{count} are muted here.", count),
     "too_recent": lambda count: n_(
@@ -164,43 +164,13 @@ def spoken(memory: ShortTermMemory) -> str:
     return " ".join(message.content for message in memory.messages) or memory.text
 
 
-def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
-    """The words as they stand in what was said, those that overlap as one, with their points."""
-    found: dict[str, float] = {}
-    for run in runs(said, words):
-        word = said[run.start : run.end]
-        found[word] = max(run.points, found.get(word, 0.0))
-    return found or dict(words)
-
-
 def _why(item: Line, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech) -> str:
-    tier, total, around = item.get("tier"), sum(item.get("words", {}).values()), float(item.get("around", 0.0))
-    heavy = sorted((word for word in words if words[word] >= _SMALL * heaviest), key=lambda word: -words[word])[:3]
-    quoted = speech.words(heavy or list(words)[:2])
-    if tier == "flashback":
-        return _("It came by chance, as memories do.")
-    if tier == "answer":
-        return _("It was said right after the one above, as an answer.")
-    if tier == "pinned":
-        return _("It is pinned, so a new session gets it.")
-    if tier == "last":
-        return _("It is where you left off, so a new session gets it.")
-    if not words:
-        reason = _("It came for its time or its meaning; no word is the same.")
-    elif around > total:
-        reason = _("Mostly because it was said around one that came; {words} is in both.", quoted)
-    elif around > 0.4 * total:
-        reason = _("Partly for {words}, partly because of what was said around it.", quoted)
-    elif len(words) == 1:
-        reason = _("Only because {words} is in both.", quoted)
-    elif len(heavy) > 1 and sum(words[word] for word in heavy) >= 1.5 * heaviest:
-        reason = _("{words} are rare in your memories, and this one has them.", quoted)
-    else:
-        reason = _("{words} are in both.", quoted) if len(heavy) > 1 else _("{words} is in both.", quoted)
-    if used is None:
-        return reason
+    tier = item.get("tier")
+    why = reason(tier, words, heaviest, float(item.get("around", 0.0)), zh=speech.zh)
+    if used is None or tier in ("flashback", "answer", "pinned", "last"):
+        return why
     after = _("The answer used it.") if item["id"] in used else _("The answer did not use it.")
-    return joined("" if speech.zh else " ", (reason, after))
+    return joined("" if speech.zh else " ", (why, after))
 
 
 def _lacked(item: Line, speech: Speech) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from memory_server.kernel.times import local
+from memory_server.memories.reasons import quoted
 from sandbox.locale import _, joined, n_, said_in
 
 Language = Literal["en", "zh"]
@@ -132,10 +133,7 @@ class Speech:
 
     def words(self, words: Iterable[str]) -> str:
         """Words in quotation marks, as a list."""
-        quoted = [f"“{word}”" for word in words]
-        if self.zh:
-            return "".join(quoted)
-        return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}" if quoted else ""
+        return quoted(words, zh=self.zh)
 
     def cut(self, text: str, most: int) -> str:
         """The beginning of a text on one line, with the mark of this language where something is left out."""

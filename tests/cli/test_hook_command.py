@@ -346,7 +346,7 @@ def test_what_a_program_reads_is_utf8_whatever_the_locale(tmp_path: Path, encodi
     hooked = run("hook", event("UserPromptSubmit", prompt="吃披萨吗"))
     assert "我喜欢吃披萨 😀" in hooked["hookSpecificOutput"]["additionalContext"]
     if others:
-        assert "我喜欢吃披萨 😀" in run("recall --json", said)["prompt"]
+        assert "我喜欢吃披萨 😀" in run("recall --json", [{"role": "user", "content": "吃披萨吗"}])["prompt"]
         found = run("call search_short_term_memories -", {"recentMessages": said})
         assert found["topRelevant"][0]["text"].endswith("😀")
 

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hook_transcripts import event
@@ -269,6 +270,37 @@ def test_twenty_windows_at_once_start_one_process(tmp_path: Path, shared: Path) 
         for each in started:
             each.kill()
             each.communicate()
+
+
+def test_a_recall_starts_the_process_only_where_that_is_asked_for(tmp_path: Path, shared: Path) -> None:
+    asked = [*command(tmp_path), "recall", "--json", "吃披萨吗"]
+
+    def recalled(*flags: str) -> dict[str, Any]:
+        done = subprocess.run([*asked, *flags], check=True, capture_output=True, timeout=60)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    alone = recalled()
+    assert not list(shared.glob("*.sock"))
+    assert recalled("--start") == alone
+    pid = only_process()["pid"]
+    assert recalled("--start") == recalled() == alone
+    assert only_process()["pid"] == pid
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_gone(pid))
+    assert recalled("--start") == alone  # a socket that nobody listens at
+    assert only_process()["pid"] != pid
+    os.kill(only_process()["pid"], signal.SIGTERM)
+
+
+@pytest.mark.parametrize("flags", [(), ("--start",)])
+def test_an_error_is_json_where_the_result_would_be(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [*command(tmp_path), "recall", "--json", *flags], input=b"[]", capture_output=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["kind"] == "arguments"
+    assert not done.stderr
 
 
 def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_path: Path) -> None:

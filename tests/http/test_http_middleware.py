@@ -75,7 +75,12 @@ ORIGINS = [
 def test_only_pages_that_are_set_may_call(asker: Asker, origin: str, status: int) -> None:
     response = asker.http.get("/healthz", headers={"origin": origin})
     assert response.status_code == status
-    assert response.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
+    # The page of a refused origin may read why; whether it may call is what the status and a preflight say.
+    assert response.headers.get("access-control-allow-origin") == origin
+    if status == 403:
+        assert response.json()["error"]["kind"] == "origin"
+        asks = {"origin": origin, "access-control-request-method": "POST"}
+        assert asker.http.options("/mcp", headers=asks).status_code == 403
 
 
 def test_pages_of_this_server_may_call(asker: Asker, server: Server) -> None:

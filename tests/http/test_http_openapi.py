@@ -27,7 +27,7 @@ def test_plain_calls_are_those_of_the_tools_that_are_offered(tmp_path: Path, fla
         document = asker.http.get("/v1/openapi.json").json()
         refused = {name for name in TOOLS if Asker(server.url).call(name, {"x": 1}).status_code == 404}
     assert document["openapi"] == "3.1.0"
-    assert set(document["paths"]) == {f"/v1/{name}" for name in there}
+    assert set(document["paths"]) == {f"/v1/{name}" for name in (*there, "me")}
     assert refused == set(TOOLS) - there
 
 

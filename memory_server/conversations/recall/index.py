@@ -307,6 +307,13 @@ class Columns:
         """True for memories of this session; None: for those whose session is not known."""
         return _side_by_side([part.index.sessions.equal(session_id) for part in self._searched])
 
+    def of_ids(self, ids: Iterable[str]) -> Mask:
+        """True for the memories with these ids."""
+        found = np.zeros(len(self.times), np.bool_)
+        for part, start in zip(self._searched, self._starts, strict=False):
+            found[[start + part.index.rows[id] for id in ids if id in part.index.rows]] = True
+        return found
+
     def muted_in(self, places: frozenset[str]) -> Mask:
         """True for memories that are muted in one of these places."""
         found = np.zeros(len(self.times), np.bool_)

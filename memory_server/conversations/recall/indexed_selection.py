@@ -208,16 +208,18 @@ def decide(
     parameters: RecallParameters,
     session: Session | None = None,
     places: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
 ) -> Decision:
     """Decide a search over one or more conversations, for `session`, which asks in `conversation_id`; what is muted in
-    one of `places` does not come."""
+    one of `places` does not come, nor what is `without`."""
     columns = Columns(searched)
     times = columns.times
     ages = np.maximum(now_ms - times, 0)
     in_context, too_young = holds_of_rows(
         columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
     )
-    muted = columns.muted_in(places)
+    muted, had = columns.muted_in(places), columns.of_ids(without)
+    in_context, muted = in_context | had, muted & ~had
     eligible = columns.alive & ~(in_context | too_young | muted)
     query = corrected(query, columns, parameters)
     match = matched(columns, query, parameters)

@@ -114,16 +114,18 @@ def select(
     wording: KeywordOptions = KeywordOptions(),  # noqa: B008 - frozen
     session: Session | None = None,
     places: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
     cosines: Mapping[str, float] = NOTHING,
 ) -> Recall:
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
-    asks; None: unknown. `places`: what is muted there does not come. `cosines`: how near memories are by meaning, by
-    id; empty: by words only."""
+    asks; None: unknown. `places`: what is muted there does not come. `without`: ids of what the asker has. `cosines`:
+    how near memories are by meaning, by id; empty: by words only."""
     everything = list(memories)
     made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
     of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
     hold = partial(hold_of, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
     holds: list[Hold | None] = [hold(one) if places.isdisjoint(one.muted) else "muted" for one in everything]
+    holds = ["in_context" if one.id in without else held for one, held in zip(everything, holds, strict=True)]
     eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
     in_context, muted = holds.count("in_context"), holds.count("muted")
 

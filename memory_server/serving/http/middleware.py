@@ -133,7 +133,13 @@ class Middleware:
             return self._authorized
         headers = ["retry-after", "www-authenticate"]
         return CORSMiddleware(
-            self._authorized, list(self.origins), ["GET", "POST"], ["*"], expose_headers=headers, max_age=3600
+            self._authorized,
+            list(self.origins),
+            ["GET", "POST"],
+            ["*"],
+            allow_private_network=True,  # a page on another machine's loopback; its origin is named in the settings
+            expose_headers=headers,
+            max_age=3600,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -187,7 +193,10 @@ class Middleware:
         own = (f"http://{host}", f"https://{host}")
         if origin is None or origin.lower() in (*self.origins, *own):
             return None
-        return HttpError(403, "origin", "Pages of that origin may not call; see the setting http.origins.").response()
+        # The page may read this sentence, which is the same for everybody, and so say what to set.
+        told = {"access-control-allow-origin": origin, "vary": "Origin"}
+        said = "Pages of that origin may not call; see the setting http.origins."
+        return HttpError(403, "origin", said, told).response()
 
     async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -220,7 +229,7 @@ class Middleware:
         async with limits.request(kind):
             usual, session = named_in(headers, CONVERSATION), named_in(headers, SESSION) or caller.session
             wire = wire_from(headers, sessions=self.sessions)
-            caller = replace(caller, usual=usual, session=session, wire=wire)
+            caller = replace(caller, name=caller.session, usual=usual, session=session, wire=wire)
             FOR.set(caller.tenant)
             async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
                 body = await _whole_body(headers, receive)

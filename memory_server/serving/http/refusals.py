@@ -37,10 +37,10 @@ class HttpError(Exception):
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self._kind, self._headers = status, kind, headers
+        self.status, self.kind, self._headers = status, kind, headers
 
     def response(self) -> JSONResponse:
-        body = {"error": {"kind": self._kind, "message": str(self)}}
+        body = {"error": {"kind": self.kind, "message": str(self)}}
         return JSONResponse(body, self.status, self._headers)
 
 

@@ -1,5 +1,5 @@
 """`POST /v1/{tool}`: the arguments of a tool as JSON, answered by its structured result, for programs that do not speak
-MCP; and the same tools as an OpenAPI document."""
+MCP; the same tools as an OpenAPI document; and `GET /v1/me`, whether a token is good, and whose it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Tool, ToolFailed, call
 from memory_server.version import __version__
 
-OPENAPI = "/v1/openapi.json"
+OPENAPI, ME = "/v1/openapi.json", "/v1/me"
 _JSON = "application/json"
 _ERROR = {
     "type": "object",
@@ -34,6 +34,18 @@ _ERROR = {
         }
     },
     "required": ["error"],
+}
+
+_WHO = {
+    "type": "object",
+    "properties": {
+        "name": {"type": ["string", "null"], "description": "That of the token"},
+        "tenant": {"type": ["string", "null"], "description": "null: the data folder itself"},
+        "scopes": {"type": "array", "items": {"enum": ["operator", "read", "write"]}},
+        "version": {"type": "string"},
+        "paused": {"type": ["string", "null"], "description": "Until when nothing is stored"},
+    },
+    "required": ["name", "tenant", "scopes", "version", "paused"],
 }
 
 
@@ -49,8 +61,25 @@ def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_
 
     return [
         Route(OPENAPI, openapi, methods=["GET"]),
+        Route(ME, _Me(tenants), methods=["GET"]),
         Route("/v1/{tool}", _Called(tools, tenants, max_bytes, read_only), methods=["POST"]),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Me:
+    """`GET /v1/me`: whom the token lets in, where, and which version answers."""
+
+    tenants: Tenants
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = caller_of(scope)
+        async with self.tenants.used(caller) as tenant:
+            services = tenant.call(caller).memories.services
+            pause = services.paused()
+        who = {"name": caller.name, "tenant": caller.tenant, "scopes": sorted(caller.scopes), "version": __version__}
+        who["paused"] = None if pause is None else pause.text(services.zone)
+        await Response(orjson.dumps(who), media_type=_JSON)(scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +152,18 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
             "schemas": {"Error": _ERROR},
         },
         "paths": {
+            ME: {
+                "get": {
+                    "operationId": "me",
+                    "summary": "Whom the token lets in, and which version answers",
+                    "responses": {
+                        "200": {"description": "The result", "content": {_JSON: {"schema": _WHO}}},
+                        "default": refused,
+                    },
+                }
+            }
+        }
+        | {
             f"/v1/{name}": {
                 "post": {
                     "operationId": name,

@@ -218,6 +218,8 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         record["session"] = memory.session
     if memory.folder is not None:
         record["folder"] = memory.folder
+    if memory.turn is not None:
+        record["turn"] = memory.turn
     if memory.muted:
         record["muted"] = list(memory.muted)
     return record | dict(memory.extra)
@@ -241,6 +243,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
     session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
     folder = sys.intern(rest.pop("folder")) if _is_text(rest.get("folder")) else None
+    turn = rest.pop("turn") if _is_text(rest.get("turn")) else None
     muted = places_of(rest.get("muted"))
     if muted:
         del rest["muted"]
@@ -261,6 +264,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         role_weights=weights_given or NOTHING,
         session=session,
         folder=folder,
+        turn=turn,
         muted=muted,
         extra=_kept(rest),
     )

@@ -59,6 +59,10 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+_OF_PROGRAMS = "ofPrograms"
+FOR_PROGRAMS = Field(json_schema_extra={_OF_PROGRAMS: True})
+"""Marks an argument that a model is not told of: it would pay for it in every conversation."""
+
 Function = Callable[..., Awaitable[Result]]
 
 
@@ -112,9 +116,14 @@ class Tool:
     def _signature(self) -> inspect.Signature:
         return inspect.signature(self.function, eval_str=True)
 
-    def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments, without references and generated titles."""
-        return plain_schema(self.arguments.model_json_schema())
+    def input_schema(self, *, for_models: bool = False) -> dict[str, Any]:
+        """JSON Schema of the arguments, without references and generated titles; `for_models`: without those that only
+        programs give."""
+        schema = plain_schema(self.arguments.model_json_schema())
+        of_programs = [name for name, each in schema["properties"].items() if each.pop(_OF_PROGRAMS, False)]
+        if for_models:
+            schema["properties"] = {k: v for k, v in schema["properties"].items() if k not in of_programs}
+        return schema
 
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the result, in the same form."""
