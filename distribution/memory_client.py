@@ -25,8 +25,8 @@ REST_SECONDS = 20.0
 """How long the memory is left alone after a failure."""
 BUSY_SECONDS = 1.0
 """The same where it only had too much to do."""
-WRITE_SECONDS = 10.0
-"""How long a turn, or a command of a person, may take: nobody's answer waits for it."""
+WRITE_SECONDS, PERSON_SECONDS = 10.0, 30.0
+"""How long it may take to store a turn, for which nobody waits, and what a person asked for by a command."""
 MOST_WAITING = 1_000
 """Turns that wait at most; then the oldest are given up."""
 LATE_MS = 60_000
@@ -83,7 +83,7 @@ class MemoryClient:
         if self._sending is None or self._sending.done():
             self._sending = asyncio.ensure_future(self._send())
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float = WRITE_SECONDS) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float = PERSON_SECONDS) -> dict[str, Any]:
         """The result of a tool. Raises MemoryFailed."""
         given = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
         ask = self._post if self._url else self._run
@@ -121,7 +121,7 @@ class MemoryClient:
                 for message in arguments["messages"]:
                     message.setdefault("timestamp", said_ms)
             try:
-                result = await self.call("remember_turn", arguments)
+                result = await self.call("remember_turn", arguments, WRITE_SECONDS)
             except MemoryFailed as error:
                 self._failed(error)
                 if error.kind not in _FINAL:
@@ -147,6 +147,8 @@ class MemoryClient:
         finally:
             if process.returncode is None:
                 process.kill()
+                with suppress(asyncio.TimeoutError):  # a child of it may hold its pipes open for longer
+                    await asyncio.wait_for(process.wait(), 1)
         if not output.strip():
             said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
             raise MemoryFailed(said.removeprefix("memory-server: ") or "The memory said nothing.")

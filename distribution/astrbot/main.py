@@ -164,9 +164,10 @@ class MemoryServerPlugin(Star):
         return "\n".join([self._say("listed", found["total_found"]), *rows]) if rows else self._say("nothing")
 
     async def _forget(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
+        shown_before = self._to_forget.pop(talk.person, [])  # what was shown last counts, or nothing
         if words in ("确认", "yes"):
             changes = []
-            for conversation, ids in self._to_forget.pop(talk.person, []):
+            for conversation, ids in shown_before:
                 asked = {"ids": ids, "conversation_id": conversation, "confirm": True}
                 if change := (await self.memory.call("forget", asked)).get("changeId"):
                     changes.append((conversation, change))
@@ -291,7 +292,7 @@ def _said(message: dict[str, Any]) -> str:
     if message.get("role") not in ("user", "assistant") or not content:
         return ""
     parts = [content] if isinstance(content, str) else [one.get("text", "") for one in content if isinstance(one, dict)]
-    return "\n".join(filter(None, parts))[:1_000]
+    return "\n".join(part for part in parts if part)[:1_000]
 
 
 def _line(text: str) -> str:
