@@ -228,7 +228,7 @@ class MemoryServerPlugin(Star):
             chosen = conversation.persona_id if conversation else None
         if chosen is None:
             chosen = self.context.get_config(umo=origin)["provider_settings"].get("default_personality")
-        return "" if chosen == "[%None]" else chosen or ""
+        return "" if chosen in (None, "[%None]", "default") else str(chosen)  # none, and that of AstrBot itself
 
     async def _store(self, event: AstrMessageEvent, session: str, *answer: dict[str, str]) -> None:
         talk = await self._talk(event)

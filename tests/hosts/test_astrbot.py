@@ -61,7 +61,7 @@ async def chatting(bot: AstrBot) -> AsyncIterator[OneBot]:
             await chat.close()
 
 
-async def until(true: Callable[[], Awaitable[object]], seconds: float = 90.0) -> None:
+async def until(true: Callable[[], Awaitable[object]], seconds: float = 180.0) -> None:
     end = time.monotonic() + seconds
     while not await true():
         assert time.monotonic() < end, "it does not become true"
