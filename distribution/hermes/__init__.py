@@ -27,6 +27,7 @@ SETTINGS = {
     "command": ("Command on this machine · 本机的命令", "memory-server"),
     "url": ("Address of a server elsewhere; empty: the command · 服务器地址，留空则用命令", ""),
     "token": ("Token for that server · 服务器的令牌", ""),
+    "seconds": ("Seconds to wait at most, up to 7 · 最多等几秒，不超过 7", "2"),
     "max_chars": ("Characters of memories in a request at most · 每次最多几个字", "600"),
     "flashbacks": ("Memories that come by chance · 偶然想起几条", "0"),
 }
@@ -36,8 +37,8 @@ _LOCAL = ("cli", "tui", "acp", "desktop")
 """Platforms on which the one who speaks is the owner of this Hermes."""
 _SPEAKER = re.compile(r"\[([^\]\n]{1,80})\] (.*)", re.DOTALL)
 """How a chat of several people says who speaks."""
-_MOST_SECONDS = 5.0
-"""Hermes itself waits 8 s for a recall, and then recalls nothing until it has ended."""
+_MOST_SECONDS = 7.0
+"""Hermes itself waits 8 s for a recall, and then recalls nothing until it has ended; so ours ends before."""
 
 
 def conversation_of(session: Mapping[str, Any]) -> str:
@@ -62,11 +63,11 @@ def conversation_of(session: Mapping[str, Any]) -> str:
 
 
 @cache
-def _client(command: str, url: str, token: str) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
+def _client(command: str, url: str, token: str, seconds: str) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
     """The one client of this process, and the loop in which it lives."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="memory-server", daemon=True).start()
-    return MemoryClient(command, url, token), loop
+    return MemoryClient(command, url, token, min(float(seconds), _MOST_SECONDS - 0.5)), loop
 
 
 class MemoryServerProvider(MemoryProvider):
@@ -163,7 +164,7 @@ class MemoryServerProvider(MemoryProvider):
         return {"role": "user", "content": text, **({"name": name} if name else {})}
 
     def _memory(self) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
-        return _client(*(self._settings[key] for key in ("command", "url", "token")))
+        return _client(*(self._settings[key] for key in ("command", "url", "token", "seconds")))
 
 
 def register(ctx: Any) -> None:

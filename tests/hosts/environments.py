@@ -17,9 +17,10 @@ DISTRIBUTION = ROOT / "distribution"
 INSTALL_SECONDS = 600
 
 
-def environment(package: str, version: str) -> Path:
-    """The environment that holds this version, made now if it is not there. Skips the test where that cannot be."""
-    reason = _made(package, version)
+def environment(package: str, version: str, *also: str) -> Path:
+    """The environment that holds this version, and what it needs `also`, made now if it is not there. Skips the test
+    where that cannot be."""
+    reason = _made(package, version, *also)
     if reason:
         pytest.skip(f"needs {package} {version}, which cannot be installed here: {reason}")
     return _place(package, version)
@@ -30,7 +31,7 @@ def _place(package: str, version: str) -> Path:
 
 
 @cache
-def _made(package: str, version: str) -> str:
+def _made(package: str, version: str, *also: str) -> str:
     """Why it cannot be had; empty: it is there."""
     if sys.platform not in ("linux", "darwin"):
         return "the adapters were not tried on this system"
@@ -44,7 +45,7 @@ def _made(package: str, version: str) -> str:
             [str(uv), "venv", "--quiet", "--python", sys.executable, str(place)],
             [
                 *(str(uv), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(place / "bin/python")),
-                f"{package}=={version}",
+                *(f"{package}=={version}", *also),
             ],
         )
         for command in commands:

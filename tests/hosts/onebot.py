@@ -118,8 +118,6 @@ class OneBot:
         self._send(reply)
 
 
-
-
 async def _opened(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection to the bot, which listens a moment after it has said that it started."""
     end = time.monotonic() + PATIENCE

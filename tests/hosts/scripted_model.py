@@ -30,8 +30,10 @@ class Model:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def last(self, words: str) -> dict[str, Any]:
-        """The last request whose last message of a user has these words."""
-        return next(each for each in reversed(self.requests) if words in _asked(each))
+        """The last request whose last message of a user has these words: one with memories, if there is one, because
+        a host may also ask for a title."""
+        of_them = [each for each in reversed(self.requests) if words in _asked(each)]
+        return next((each for each in of_them if BLOCK in _asked(each)), of_them[0])
 
     def block(self, words: str) -> str:
         """The memories that came with that message; empty if none did."""
@@ -57,6 +59,9 @@ def scripted_model(answer: Callable[[dict[str, Any]], str] = lambda request: "å¥
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if not self.path.endswith("/chat/completions"):  # hosts try which program serves the model
+                self.send_error(404)
+                return
             said = model.answer(body)
             model.requests.append(body)
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
@@ -71,7 +76,11 @@ def scripted_model(answer: Callable[[dict[str, Any]], str] = lambda request: "å¥
                 ({}, "stop"),
             )
             lines = [
-                {**about, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": d, "finish_reason": end}]}
+                {
+                    **about,
+                    "object": "chat.completion.chunk",
+                    "choices": [{"index": 0, "delta": d, "finish_reason": end}],
+                }
                 for d, end in parts
             ]
             text = "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"

@@ -1,4 +1,4 @@
-"""The provider in the real Hermes, with a scripted model on loopback: its command, and its server with several users."""
+"""The provider in the real Hermes, with a scripted model on loopback: its command, and its server with two users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ PATIENCE = 180.0
 
 class Hermes:
     def __init__(self, root: Path, model: Model) -> None:
-        self.env, self.home, self.key = environment("hermes-agent", VERSION), root / "hermes", "k" * 32
+        self.env = environment("hermes-agent", VERSION, "aiohttp")  # which its API server needs
+        self.home, self.key = root / "hermes", "k" * 32
         (self.home / "plugins").mkdir(parents=True)
         install_adapter("hermes", self.home / "plugins" / "memory_server")
         settings: dict[str, Any] = {
@@ -35,9 +36,11 @@ class Hermes:
             "memory": {"provider": "memory_server"},
         }
         (self.home / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
-        command = {"command": f"{MEMORY} --data-dir {root / 'memory'}", "url": "", "token": ""}
-        (self.home / "memory_server.json").write_text(json.dumps(command))
+        self.set(command=f"{MEMORY} --data-dir {root / 'memory'}")
         self.root = root
+
+    def set(self, **settings: str) -> None:
+        (self.home / "memory_server.json").write_text(json.dumps({"seconds": "7", **settings}))
 
     def _started(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
         environ = {**os.environ, **variables, "HERMES_HOME": str(self.home), "HOME": str(self.root)}
@@ -98,8 +101,11 @@ def model() -> Iterator[Model]:
 def test_what_one_process_was_told_comes_in_the_next_one(tmp_path: Path, model: Model) -> None:
     hermes = Hermes(tmp_path, model)
     hermes.says(SECRET)
-    hermes.says(ASK)
-    assert "林小满" in model.block(ASK)
+    for number in range(3):  # on a machine with much to do, a recall may be late
+        hermes.says(f"{ASK}第{number}次问")
+        if "林小满" in model.block(f"{ASK}第{number}次问"):
+            return
+    pytest.fail(hermes.said())
 
 
 def test_two_users_with_the_same_first_words_are_apart(tmp_path: Path, model: Model) -> None:
@@ -130,7 +136,6 @@ def test_two_users_with_the_same_first_words_are_apart(tmp_path: Path, model: Mo
 
 def test_hermes_goes_on_without_the_memory(tmp_path: Path, model: Model) -> None:
     hermes = Hermes(tmp_path, model)
-    absent = {"command": "no-such-command-here", "url": "", "token": ""}
-    (hermes.home / "memory_server.json").write_text(json.dumps(absent))
+    hermes.set(command="no-such-command-here")
     hermes.says(ASK)
     assert model.block(ASK) == ""

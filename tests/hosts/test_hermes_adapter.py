@@ -66,7 +66,7 @@ async def asked(made: Any, text: str = ASK) -> str:
         ({"platform": "api_server", "gateway_session_key": "alice"}, "hermes/api_server/chat/alice"),
         ({"platform": "api_server", "gateway_session_key": "a/b"}, "hermes/api_server/chat/a%2Fb"),
         ({"platform": "telegram", "user_id": "7", "chat_type": "dm", "thread_id": "1"}, "hermes/telegram/user/7"),
-        ({"platform": "telegram", "user_id": "7", "chat_type": "group", "gateway_session_key": "g:1"}, "hermes/telegram/chat/g:1"),
+        ({"platform": "x", "user_id": "7", "chat_type": "group", "gateway_session_key": "g:1"}, "hermes/x/chat/g:1"),
         ({"platform": "telegram", "user_id": "7", "chat_type": "group"}, ""),
         ({"platform": "cron"}, ""),
     ],
@@ -81,9 +81,7 @@ def test_names_are_no_longer_than_the_server_allows(adapter: Any) -> None:
     assert max(map(len, names)) <= 256
 
 
-async def test_two_users_with_the_same_session_id_have_two_memories(
-    adapter: Any, memory: Any, tmp_path: Path
-) -> None:
+async def test_two_users_with_the_same_session_id_have_two_memories(adapter: Any, memory: Any, tmp_path: Path) -> None:
     """The API server's session ids are hashes of the first message."""
     alice, bob = (
         provider(adapter, tmp_path, "same", platform="api_server", gateway_session_key=key) for key in ("alice", "bob")
@@ -140,9 +138,8 @@ def test_all_providers_of_a_process_share_one_client(adapter: Any, tmp_path: Pat
     made = [provider(adapter, tmp_path, str(number)) for number in range(20)]
     assert [each.prefetch(ASK) for each in made] == [""] * 20
     assert threading.active_count() == before + 1
-    for each in made:
-        each.sync_turn(SECRET, "好的。")
-        each.shutdown()
+    made[0].sync_turn(SECRET, "好的。")
+    made[1].shutdown()
 
 
 def test_the_folder_is_what_the_host_expects(adapter: Any) -> None:

@@ -161,7 +161,7 @@ async def test_at_the_end_what_waits_is_sent_for_a_last_time(fake: Fake) -> None
 
 async def test_what_a_person_asks_for_is_answered_or_refused_in_one_sentence(fake: Fake) -> None:
     fake.does("fails")
-    with pytest.raises(MemoryFailed, match="^the disk is full$"):
+    with pytest.raises(MemoryFailed, match=r"^the disk is full$"):
         await fake.client().call("forget", {})
     assert fake.lines("calls") == ["call"]
 
