@@ -173,7 +173,12 @@ async def test_a_speaker_is_found_by_name_as_a_word_is(app: App) -> None:
         return [{"role": "user", "name": name, "content": content}, {"role": "assistant", "content": "好的"}]
 
     told = {}
-    for name, content in (("阿红", "乌龟很能吃"), ("老王", "昨晚下雨了"), ("Ann", "陶艺课真有意思"), ("阿明", "地铁停了")):
+    for name, content in (
+        ("阿红", "乌龟很能吃"),
+        ("老王", "昨晚下雨了"),
+        ("Ann", "陶艺课真有意思"),
+        ("阿明", "地铁停了"),
+    ):
         answer = await call(remember_turn, app.call, {"messages": turn(name, content), "session": name})
         told[name] = answer.structured["id"]
     for question, name in (("老王最近怎么样？", "老王"), ("阿紅說過什麼？", "阿红"), ("What did ann say?", "Ann")):
