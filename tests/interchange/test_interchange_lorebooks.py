@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.import_export import invalid_expressions
+from memory_server.cli.incoming_files import invalid_expressions
 from memory_server.cli.parser import main
 from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
