@@ -154,7 +154,7 @@ def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
             pass
         else:
             return data
-        if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
+        if data[:2] in (b"\x1f\x8b", b"\x89P") or b"\0" in data[:1024]:
             return data  # not a text: incoming.py says what it is
     try:
         return decode(data, encoding, flag=True).encode("utf-8", "surrogatepass")

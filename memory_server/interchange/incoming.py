@@ -136,7 +136,7 @@ class Incoming:
         if not body.strip():
             self.lost[_("entries without text, or all of it private")] += 1
             return
-        title = " ".join(title.split())[:MAX_KEY_CHARS] or beginning(body)
+        title = " ".join(title.split())[:MAX_KEY_CHARS] or (beginning(body) if place == "notes" else "")
         kind, project = fields.setdefault("kind", "domain"), fields.get("project", "")
         topic = (kind, project, index_form(title))
         if fields.pop("key", False) and topic not in self._keys:

@@ -28,11 +28,14 @@ from memory_server.interchange.incoming import (
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import without_private
 from memory_server.storage.json_store import codec
+from sandbox.chats.messages import ROLES
+from sandbox.chats.messages import Message as ChatMessage
 from sandbox.locale import _
 
 TABLES = {
     "documents": ("id", "text", "metadata", "created_at"),
     "memory_sources": ("memory_id", "source_json"),
+    "sessions": ("id",),
     "messages": ("session_id", "role", "content", "sender_name", "timestamp"),
 }
 _KEPT = ("importance", "topics", "persona_id", "participants", "sentiment")
@@ -58,7 +61,7 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
 
 
 def _read(rows: list[Any], messages: list[Mapping[str, Any]], usual: str) -> Incoming:
-    found, memories, said = Incoming(), dict[str, list[ShortTermMemory]](), list[chats.chat.Message]()
+    found, memories, said = Incoming(), dict[str, list[ShortTermMemory]](), list[ChatMessage]()
     for place, row in numbered(rows, "memory"):
         if not isinstance(row, dict) or not isinstance(text := row.get("content"), str):
             found.skipped.append((place, _("it has no text")))
@@ -106,9 +109,9 @@ def _memory(
         memories.setdefault(name, []).append(memory)
 
 
-def _message(row: Mapping[str, Any]) -> chats.chat.Message | None:
+def _message(row: Mapping[str, Any]) -> ChatMessage | None:
     role, content = row.get("role"), row.get("content")
-    if role not in chats.chat.ROLES or not isinstance(content, str) or not content.strip():
+    if role not in ROLES or not isinstance(content, str) or not content.strip():
         return None
     message = {"role": role, "content": content, "conversation_id": _conversation(row.get("session_id"))}
     if made_ms := milliseconds_of(row.get("timestamp"), unit=1000):

@@ -56,7 +56,7 @@ def take(
         text = _without_pointers(text, PurePosixPath(path).parent, files)
         found.lost[_("links between pages ([[name]]), which stay text")] += len(_LINK.findall(text))
         changed_ms = milliseconds_of(fields.get("modified"), zone) or times.get(path, 0)
-        more = {
+        more: dict[str, Any] = {
             "created_ms": milliseconds_of(fields.get("created"), zone) or changed_ms,
             "updated_ms": changed_ms,
             "tags": [*texts(fields.get("tags")), *texts([fields.get("type")])],

@@ -1,8 +1,6 @@
 """Tables of a database that another program made, as rows. It is opened to read only, and nothing in it is run: no
-extension is loaded, a view is not a table, and a trigger runs only where something is written.
-
-What is in it was written by others, so rows, bytes and time have a bound: a generated column or a damaged tree could
-otherwise work for ever.
+extension is loaded, a view is not a table, a generated column is not read, and a trigger runs only where something is
+written. What is in it was written by others, so rows, bytes and time have a bound: a damaged tree could work for ever.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     end = time.monotonic() + MOST_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     try:
-        for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        for pragma in ("query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
     except sqlite3.Error as error:
         connection.close()
@@ -101,6 +99,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
 
 
 def _columns(connection: sqlite3.Connection, name: str) -> frozenset[str]:
+    """Those that are stored as they were given: `table_info` leaves out what is computed."""
     return frozenset(str(row[1]) for row in connection.execute(f"PRAGMA table_info({_quoted(name)})"))
 
 
