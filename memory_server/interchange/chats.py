@@ -18,7 +18,7 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import ShortTermMemory, conversation_id_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import Message, context_text, storable
+from memory_server.kernel.messages import NOTHING, Message, context_text, storable
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.json_store import codec
@@ -66,9 +66,15 @@ def read(
     return found
 
 
-def take(found: Incoming, held: Sequence[list[chat.Message]], usual: str, names: Mapping[str, str]) -> None:
-    """Add the exchanges of these conversations, each message with what `parse` of sandbox/chats gives."""
-    grouped: dict[str, list[ShortTermMemory]] = {}
+def take(
+    found: Incoming,
+    held: Sequence[list[chat.Message]],
+    usual: str,
+    names: Mapping[str, str],
+    others: Mapping[str, list[ShortTermMemory]] = NOTHING,
+) -> None:
+    """Add the exchanges of these conversations, each message with what `parse` of sandbox/chats gives, and `others`."""
+    grouped = {name: [*memories] for name, memories in others.items()}
     equal: Counter[str] = Counter()
     for number, rows in enumerate(held, 1):
         for conversation_id, said in _exchanges(found, rows, usual, names, number if len(held) > 1 else None):
@@ -80,7 +86,8 @@ def take(found: Incoming, held: Sequence[list[chat.Message]], usual: str, names:
             memory = memory_of(conversation_id, kept, f"{first}\0{equal[first]}")
             if found.fits(_("the exchange that begins with `{content}`", said[0].content[:40]), memory):
                 grouped.setdefault(conversation_id, []).append(memory)
-    found.conversations += (Contents(name, tuple(memories)) for name, memories in grouped.items())
+    for name, memories in grouped.items():
+        found.conversations.append(Contents(name, tuple({one.id: one for one in memories}.values())))
 
 
 def _sillytavern(data: bytes) -> list[codec.Json]:

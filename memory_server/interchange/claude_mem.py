@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_server.conversations.contents import Contents
 from memory_server.interchange.chats import memory_of
-from memory_server.interchange.incoming import Incoming, Tables, document, milliseconds_of, texts
+from memory_server.interchange.incoming import Incoming, Tables, document, fields_of, list_of, milliseconds_of, texts
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.text import beginning
@@ -34,11 +34,11 @@ TABLES = {
 
 def read(data: bytes, usual: str) -> Incoming:
     """The memories of an export. Raises NotThisFormat."""
-    whole = document(data)
+    whole = fields_of(document(data))
     lists = {"observations": "observations", "session_summaries": "summaries", "user_prompts": "prompts"}
-    rows = {table: whole.get(name) for table, name in lists.items()}
+    rows = {table: list_of(whole.get(name)) for table, name in lists.items()}
     return read_tables(
-        {table: [each for each in held or () if isinstance(each, dict)] for table, held in rows.items()}, usual
+        {table: [each for each in held if isinstance(each, dict)] for table, held in rows.items()}, usual
     )
 
 

@@ -42,6 +42,8 @@ _TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
 _MAGIC = {
     b"\x1f\x8b": _("is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."),
     b"PK\x03\x04": _("is a zip archive; unpack it and give what is inside."),
+    b"\x89PNG": _("is a damaged picture; export the character again."),
+    b"SQLite format 3": _("is a database; give its file, and not standard input."),
 }
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
@@ -188,15 +190,19 @@ def numbered(rows: Iterable[Any], what: str) -> list[tuple[str, Any]]:
     return [(f"{what} {number}", row) for number, row in enumerate(rows, 1)]
 
 
+def list_of(value: Any) -> list[Any]:
+    """A list, also one that is written as JSON; empty if it is not one."""
+    if isinstance(value, str) and value[:1] == "[":
+        with suppress(ValueError):
+            value = codec.loads(value.encode())
+    return value if isinstance(value, list) else []
+
+
 def texts(value: Any) -> list[str]:
-    """The texts of a list, also of one that is written as JSON; of a text with commas, its parts."""
-    if isinstance(value, str):
-        try:
-            value = codec.loads(value.encode()) if value[:1] == "[" else value.split(",")
-        except ValueError:
-            return []
-    found = (str(each).strip() for each in value if isinstance(each, str | int | float)) if value else ()
-    return [each for each in found if each] if isinstance(value, list) else []
+    """The texts of such a list; of a text with commas, its parts."""
+    parts = value.split(",") if isinstance(value, str) and value[:1] != "[" else list_of(value)
+    found = (str(each).strip() for each in parts if isinstance(each, str | int | float))
+    return [each for each in found if each]
 
 
 def fields_of(value: Any) -> codec.Json:

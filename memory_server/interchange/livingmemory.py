@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange import chats
 from memory_server.interchange.incoming import (
@@ -21,13 +20,13 @@ from memory_server.interchange.incoming import (
     Tables,
     document,
     fields_of,
+    list_of,
     milliseconds_of,
     numbered,
     texts,
 )
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import without_private
-from memory_server.storage.json_store import codec
 from sandbox.chats.messages import ROLES
 from sandbox.chats.messages import Message as ChatMessage
 from sandbox.locale import _
@@ -66,14 +65,11 @@ def _read(rows: list[Any], messages: list[Mapping[str, Any]], usual: str) -> Inc
         if not isinstance(row, dict) or not isinstance(text := row.get("content"), str):
             found.skipped.append((place, _("it has no text")))
             continue
-        source = row.get("source_messages")
-        source = codec.loads(source.encode()) if isinstance(source, str) and source[:1] == "[" else source
-        said += (one for each in source or () if isinstance(each, dict) and (one := _message(each)) is not None)
+        source = list_of(row.get("source_messages"))
+        said += (one for each in source if isinstance(each, dict) and (one := _message(each)) is not None)
         _memory(found, memories, place, row, text)
-    found.conversations = [Contents(name, tuple(held)) for name, held in memories.items()]
     said += (one for each in messages if (one := _message(each)) is not None)
-    chats.take(found, [said], usual, {})
-    found.conversations = _joined(found.conversations)
+    chats.take(found, [said], usual, {}, memories)
     return found
 
 
@@ -131,11 +127,3 @@ def _conversation(session: Any) -> str:
 
 def _share(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
-
-
-def _joined(held: list[Contents]) -> list[Contents]:
-    """One for each conversation: its summaries and what was said in it."""
-    by_name: dict[str, tuple[ShortTermMemory, ...]] = {}
-    for one in held:
-        by_name[one.conversation_id] = (*by_name.get(one.conversation_id, ()), *one.short_term)
-    return [Contents(name, tuple({each.id: each for each in short}.values())) for name, short in by_name.items()]

@@ -382,7 +382,7 @@ def test_entries_without_uid_are_told_apart(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["card.png"], "card.png is a picture; export"),
+        (["card.png"], "card.png is a picture without a character card; export"),
         (["nowhere.json"], "cannot be read"),
         (["book.json", "--depth", "0"], "--depth must be at least 1"),
         (["a.json", "--format", "worldinfo"], "has no `entries`"),

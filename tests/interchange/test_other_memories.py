@@ -89,7 +89,7 @@ def claude_mem(name: str, count: int = 1) -> None:
     database(
         name,
         """
-        CREATE TABLE sdk_sessions(id INTEGER PRIMARY KEY, content_session_id TEXT, memory_session_id TEXT, project TEXT);
+        CREATE TABLE sdk_sessions(id INTEGER PRIMARY KEY, content_session_id TEXT, memory_session_id TEXT);
         CREATE TABLE observations(id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, text TEXT, type TEXT,
           title TEXT, subtitle TEXT, facts TEXT, narrative TEXT, concepts TEXT, files_read TEXT, files_modified TEXT,
           prompt_number INTEGER, created_at TEXT, created_at_epoch INTEGER, merged_into_project TEXT);
@@ -105,7 +105,8 @@ def claude_mem(name: str, count: int = 1) -> None:
         [
             *(
                 ("observations", (n, "m", "shop", None, "bugfix", f"Rounding of VAT fixed, part {n}", "half-even",
-                  '["Prices are kept in cents"]', "结账页面先加税再舍入。", '["gotcha"]', '["a.ts"]', "[]", 1, "", MADE_MS + n, None))
+                  '["Prices are kept in cents"]', "先加税再舍入。", '["gotcha"]', '["a.ts"]', "[]", 1, "",
+                  MADE_MS + n, None))
                 for n in range(1, count + 1)
             ),
             ("session_summaries", (1, "m", "shop", "Fix rounding", None, "half-even", "tested", None, None, MADE_MS)),
@@ -159,13 +160,23 @@ def transcript(session: str, *turns: tuple[str, str], cwd: str = "/nowhere/shop"
             {"type": "text", "text": "Let me look."},
             {"type": "tool_use", "id": "t", "name": "Read", "input": {}},
         ]
-        rows += [
-            {"type": "user", "uuid": f"{session}u{number}", "promptId": f"p{number}", **at, "message": {"role": "user", "content": asked}},
-            *({"type": "assistant", "uuid": f"{session}a{number}{n}", **at, "message": {"role": "assistant", "content": [block]}} for n, block in enumerate(blocks)),
-            {"type": "user", "uuid": f"{session}r{number}", **at, "message": {"role": "user", "content": [{"type": "tool_result", "content": "file"}]}},
-            {"type": "assistant", "uuid": f"{session}s{number}", "isSidechain": True, **at, "message": {"role": "assistant", "content": "sub"}},
-            {"type": "assistant", "uuid": f"{session}z{number}", **at, "message": {"role": "assistant", "content": [{"type": "text", "text": answer}]}},
-        ]  # fmt: skip
+        result = [{"type": "tool_result", "content": "file"}]
+        said: list[tuple[str, str, object]] = [
+            ("user", "u", asked),
+            *(("assistant", f"a{n}", [block]) for n, block in enumerate(blocks)),
+            ("user", "r", result),
+            ("assistant", "side", "sub"),
+            ("assistant", "z", [{"type": "text", "text": answer}]),
+        ]
+        for role, mark, content in said:
+            row = {
+                "type": role,
+                "uuid": f"{session}{mark}{number}",
+                **at,
+                "message": {"role": role, "content": content},
+            }
+            more = {"promptId": f"p{number}"} if mark == "u" else {"isSidechain": True} if mark == "side" else {}
+            rows.append(row | more)
     return rows
 
 
@@ -173,11 +184,13 @@ MEM0 = {
     "results": [
         {"id": "1", "memory": "安安喜欢乌龙茶", "hash": "h", "metadata": {"place": "家"}, "user_id": "ann",
          "created_at": "2026-05-28T20:26:40+00:00", "updated_at": "2026-05-28T20:26:40+00:00"},
-        {"id": "2", "memory": "Ann's dentist is Dr. Weber", "user_id": "ann", "agent_id": "coach", "categories": ["health"]},
+        {"id": "2", "memory": "Ann's dentist is Dr. Weber", "user_id": "ann", "agent_id": "coach",
+         "categories": ["health"]},
     ]
 }  # fmt: skip
 SEED_NOTES = """
-    CREATE TABLE memories(id TEXT PRIMARY KEY, type TEXT NOT NULL, topic TEXT NOT NULL, tags TEXT, content TEXT NOT NULL,
+    CREATE TABLE memories(id TEXT PRIMARY KEY, type TEXT NOT NULL, topic TEXT NOT NULL, tags TEXT,
+      content TEXT NOT NULL,
       examples TEXT, reference_count INTEGER DEFAULT 0, confidence REAL DEFAULT 1.0, created_at INTEGER,
       last_accessed INTEGER, source TEXT, deleted INTEGER DEFAULT 0);
     CREATE VIRTUAL TABLE memories_fts USING fts5(memory_id UNINDEXED, topic, tags, content);
@@ -251,13 +264,15 @@ def make(form: str) -> str:
             )
             return ".claude/projects"
         case "notes-db":
-            rows = [("memories", ("a", "tech", "Rust async", "rust,tokio", "spawn with tokio", '["tokio::spawn"]', 3, 0.9,
+            rows = [("memories", ("a", "tech", "Rust async", "rust,tokio", "spawn with tokio", '["tokio::spawn"]', 3,
+                      0.9,
                       1_780_000_000, None, "book", 0)),
-                    ("memories", ("b", "domain", "gone", "", "x", None, 0, 1.0, 1_780_000_000, None, None, 1))]  # fmt: skip
+                    ("memories", ("b", "domain", "gone", "", "x", None, 0, 1.0, 0, None, None, 1))]  # fmt: skip
             database("memory.db", SEED_NOTES, rows)
             return "memory.db"
         case _:
-            entry = {"id": "abc1234567", "namespace": "long-term", "content": "build log: 披萨 error 17", "summary": "log",
+            entry = {"id": "abc1234567", "namespace": "long-term", "content": "build log: 披萨 error 17",
+                     "summary": "log",
                      "tags": ["ci"], "createdAt": MADE_MS, "updatedAt": MADE_MS, "importance": 0.5}  # fmt: skip
             gone = {"op": "add", "entry": entry | {"id": "gone"}, "timestamp": 1}
             write_lines(
@@ -280,8 +295,10 @@ FORMS = [
     ("pages", ["notes got 3 new"], ("番茄", "五月中旬以后种"), ["links between pages ([[name]]), which stay text: 1"]),
     ("claude-code", ["default got 2 new", "notes got 2 new"], ("bookshop", "It listens on 8460."),
      ["thoughts of the model: 2", "calls of tools, with their results: 2", "messages of sub-agents: 2"]),
-    ("notes-db", ["notes got 1 new"], ("tokio", "spawn with tokio"), ["memories that are archived or deleted there: 1"]),
-    ("refs-log", ["refs/long-term got 1 new"], ("披萨", "build log"), ["memories that are archived or deleted there: 1"]),
+    ("notes-db", ["notes got 1 new"], ("tokio", "spawn with tokio"),
+     ["memories that are archived or deleted there: 1"]),
+    ("refs-log", ["refs/long-term got 1 new"], ("披萨", "build log"),
+     ["memories that are archived or deleted there: 1"]),
 ]  # fmt: skip
 
 
@@ -466,8 +483,9 @@ def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        "CREATE TABLE t(a); CREATE VIEW observations AS SELECT 'x' AS narrative; CREATE VIEW session_summaries AS SELECT 1;",
-        "CREATE TABLE x(a); CREATE VIEW memories AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT i AS topic FROM n;",
+        "CREATE TABLE t(a); CREATE VIEW observations AS SELECT 'x' AS narrative;",
+        "CREATE TABLE x(a); CREATE VIEW memories AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) "
+        "SELECT i AS topic FROM n;",
         "",
     ],
 )
