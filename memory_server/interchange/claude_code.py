@@ -37,13 +37,16 @@ def read(
     was changed, and what a working folder is called. Raises NotThisFormat: there is neither."""
     found = Incoming()
     memories: dict[str, ShortTermMemory] = {}
+    folders: dict[str, str | None] = {}
     projects: dict[str, str] = {}
     seen: set[str] = set()
     for path, data in sorted(files.items()):
         if not path.endswith(".jsonl"):
             continue
         for rows in _turns(found, data, seen):
-            folder = folder_of(cwd) if isinstance(cwd := rows[0].get("cwd"), str) and cwd else None
+            if isinstance(cwd := rows[0].get("cwd"), str) and cwd not in folders:
+                folders[cwd] = folder_of(cwd) if cwd else None
+            folder = folders.get(cwd) if isinstance(cwd, str) else None
             projects.setdefault(str(PurePosixPath(path).parent), PurePosixPath(folder or "").name)
             if (memory := _memory(found, rows, usual, folder)) is not None:
                 memories[memory.id] = memory
