@@ -1,8 +1,8 @@
 """What clients (Claude Code, VS Code, Cursor) give to a hook, and which words of a turn are kept.
 
-JSON on standard input, and the transcript of the session. Seen with Claude Code 2.1.330: the transcript's lines of the
-types `user` and `assistant` hold messages (interchange/transcripts.py). At UserPromptSubmit the prompt is not in it yet,
-and a new session has no transcript. At Stop the last answer may not be in it yet, so the event carries it. A compaction
+JSON on standard input, and the transcript of the session (interchange/transcripts.py). Seen with Claude Code 2.1.330:
+its lines of the types `user` and `assistant` hold messages. At UserPromptSubmit the prompt is not in it yet, and a new
+session has no transcript. At Stop the last answer may not be in it yet, so the event carries it. A compaction
 adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is continued
 or compacted keeps its id; `/clear` gives a new one.
 
