@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, Literal, get_args
 
 from memory_server.conversations.contents import Contents
@@ -25,7 +25,8 @@ from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from nlp.index_terms import index_form
-from sandbox.chats import chat, dates
+from sandbox.chats import chat
+from sandbox.chats.dates import instant
 from sandbox.chats.plain import begins_with_role
 from sandbox.locale import _, clause
 
@@ -216,9 +217,10 @@ def fields_of(value: Any) -> codec.Json:
 def milliseconds_of(value: Any, zone: tzinfo | None = None, *, unit: int = 1) -> int:
     """Milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds; 0: it is not a time."""
     try:
-        found = round(value * unit) if isinstance(value, int | float) else dates.milliseconds(value, zone)
-        return found if 0 < found <= LAST_MS else 0
-    except (dates.DateError, TypeError, ValueError, OverflowError):
+        if not isinstance(value, int | float):
+            value, unit = instant(datetime.fromisoformat(value), zone).timestamp(), 1000
+        return found if 0 < (found := round(value * unit)) <= LAST_MS else 0
+    except (TypeError, ValueError, OverflowError):
         return 0
 
 

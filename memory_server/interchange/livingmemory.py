@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC
 from typing import Any
 
 from memory_server.conversations.model import ShortTermMemory
@@ -86,7 +87,7 @@ def _memory(
         return
     if about.get("persona_summary") not in (None, "", text):
         found.lost[_("summaries in the words of the persona: those that were searched came")] += 1
-    made_ms = milliseconds_of(about.get("create_time"), unit=1000) or milliseconds_of(row.get("created_at"))
+    made_ms = milliseconds_of(about.get("create_time"), unit=1000) or milliseconds_of(row.get("created_at"), UTC)
     number = row.get("original_id", row.get("id"))
     name = found.conversation_of(_conversation(row.get("session_id") or about.get("session_id")), "", place)
     if name is None:
