@@ -1,5 +1,5 @@
 """What Claude Code keeps in `~/.claude/projects`: transcripts, of which each turn becomes a short-term memory, and
-beside them pages of `memory/` (pages.py).
+beside them the pages of its memory (pages.py).
 
 A turn gets the id that the hook `Stop` gives it, so that what was remembered as it was said is not there twice.
 """
