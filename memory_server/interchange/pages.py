@@ -1,4 +1,4 @@
-"""Markdown pages as notes: a folder of basic-memory, `memory/` of Claude Code with its MEMORY.md, or any other.
+"""Markdown pages as notes: a folder of basic-memory, the memory of Claude Code with its MEMORY.md, or any other.
 
 Facts of basic-memory's NOTE-FORMAT.md (front matter with title, type, tags, permalink, created, modified; lines
 `- [category] text #tag (context)` and `- relation [[Target]]`, which stay text) and of Claude Code's pages (name,
