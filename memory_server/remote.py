@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 5.0
 WRONG_CLOCK_SECONDS = 600.0
 """A clock that differs by more gives turns times that are wrong among those of other machines."""
-_EXPIRED, _NOT_YET, _OTHER_NAME = 10, 9, 62
+_EXPIRED, _NOT_YET, _OTHER_NAMES = 10, 9, (62, 64)
 """What OpenSSL calls the reasons of a refused certificate."""
 
 
@@ -82,29 +82,33 @@ class Remote:
         return self._read(answer)
 
     def _read(self, answer: httpx2.Response) -> dict[str, Any]:
-        said, url = answer.json() if (trouble := self.trouble_of(answer)) is None else None, self.link.url
-        if trouble is not None or not isinstance(said, dict):
-            raise NotReached(trouble or _("{url} answers with something else than a memory server does.", url))
+        if (trouble := self.trouble_of(answer)) is not None:
+            raise NotReached(trouble)
+        if answer.status_code != 200:
+            raise self.refusal_of(answer)
+        if not isinstance(said := _json(answer), dict):
+            raise NotReached(_("{url} answers with something else than a memory server does.", self.link.url))
         self.reached = True
-        if answer.status_code == 200:
-            return said
-        error = said.get("error")
-        error = error if isinstance(error, dict) else {}
-        kind, message = str(error.get("kind", "")), str(error.get("message", ""))
-        if answer.status_code == 404 and kind == "path":
+        return said
+
+    def refusal_of(self, answer: httpx2.Response) -> RemoteError:
+        """The error that the server says."""
+        said, url, status = _json(answer), self.link.url, answer.status_code
+        error = said.get("error") if isinstance(said, dict) else None
+        kind, message = (
+            (str(error.get(name, "")) for name in ("kind", "message")) if isinstance(error, dict) else ("", "")
+        )
+        if status >= 500 or status in (429, 408):
+            return NotReached(_("{url} cannot answer now: {reason}", url, message or f"status {status}"), status)
+        if status == 404 and kind == "path":
             message = _("The server at {url} is of an older version, which cannot do this; update it.", url)
-        elif answer.status_code == 401:
+        elif status == 401:
             message = _(
                 "{url} does not accept the token in {file}; on the server, `memory-server tokens add NAME` gives one.",
                 url,
                 self.link.token_file,
             )
-        elif answer.status_code >= 500 or answer.status_code in (429, 408):
-            said_so = message or f"status {answer.status_code}"
-            raise NotReached(_("{url} cannot answer now: {reason}", url, said_so), answer.status_code)
-        raise RemoteError(
-            message or _("{url} refuses this with status {status}.", url, answer.status_code), answer.status_code, kind
-        )
+        return RemoteError(message or _("{url} refuses this with status {status}.", url, status), status, kind)
 
     def trouble_of(self, answer: httpx2.Response) -> str | None:
         """Why this is not the answer of a memory server; None: it may be one."""
@@ -135,13 +139,13 @@ class Remote:
             if (code := getattr(cause, "verify_code", None)) is not None:
                 return self._refused_certificate(code, str(getattr(cause, "verify_message", "")))
             cause = cause.__cause__ or cause.__context__
-        return _("{url} cannot be reached: {reason}.", self.link.url, str(error) or type(error).__name__)
+        return _("{url} cannot be reached: {reason}.", self.link.url, str(error).rstrip(".") or type(error).__name__)
 
     def _refused_certificate(self, code: int, said: str) -> str:
         url, now = self.link.url, f"{time.strftime('%Y-%m-%d %H:%M')}"
         if code in (_EXPIRED, _NOT_YET):
             return _("The certificate of {url} is not valid at {now}; renew it, or set this machine's clock.", url, now)
-        if code == _OTHER_NAME:
+        if code in _OTHER_NAMES:
             return _("The certificate of {url} is for another name ({reason}); use that name.", url, said)
         return _(
             "The certificate of {url} is not from an authority that this machine knows ({reason}); for one of your "
@@ -153,3 +157,10 @@ class Remote:
     async def aclose(self) -> None:
         if "http" in self.__dict__:
             await self.http.aclose()
+
+
+def _json(answer: httpx2.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError:  # it was cut, or is none
+        return None

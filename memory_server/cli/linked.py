@@ -260,8 +260,7 @@ async def window(
     from memory_server.serving.stdio.relay import Relay
 
     asker = Asker(link, settings, lasts=bool(descriptors))
-    remote, headers = asker.remote, asker.headers(session=session)
-    relay: Any = Relay(remote.http, headers, remote.trouble_of, remote.reason_of)  # in the place of a server
+    relay: Any = Relay(asker.remote, asker.headers(session=session))  # in the place of a server
     try:
         if descriptors:
             await runner.session(relay, _nothing, (descriptors[0], descriptors[1]), stopped, control)

@@ -75,6 +75,8 @@ class Windows:
             return partial(_status_of, flags, partial(_look, settings, flags, shared))
         if request.role not in ASKED:
             raise NotForThisProcess
+        if request.role == "hook" and self._app.home.link.read() is not None:
+            return partial(_status_of, flags, partial(_asked_there, settings, flags, shared, connection))
         return partial(_status_of, flags, partial(ASKED[request.role], settings, flags, shared))
 
     def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
@@ -117,6 +119,13 @@ class Windows:
     async def _keep_up(self) -> None:
         await asyncio.sleep(_UPKEEP_AFTER_SECONDS)
         await self._app.keep_up()
+
+
+async def _asked_there(settings: Settings, flags: Namespace, shared: Shared, connection: socket.socket) -> None:
+    """A hook on a linked machine. The server may need longer than a hook waits before it does its work itself, which
+    would ask the same server: so it is told that somebody is at it."""
+    connection.send(b" ")
+    await hook(settings, flags, shared)
 
 
 async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | None:

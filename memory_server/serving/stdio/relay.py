@@ -3,7 +3,8 @@ are. Nothing here knows a tool. The SDK's own client transport carries them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -19,39 +20,33 @@ from mcp.shared.inbound import (
 )
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
+from memory_server.remote import Remote
+
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _UNAVAILABLE = -32000
 """Code of the answer to a request that did not reach the server: one that the protocol leaves to programs."""
 
 
+@dataclass(slots=True)
 class Relay:
-    """Takes the place of the SDK's server in `runner.session`: `http` asks the linked server, with these `headers`, of
-    whose answers `trouble_of` says what is wrong; `reason_of` says why none came."""
+    """Takes the place of the SDK's server in `runner.session`; `headers` are those of the window. `version`: what the
+    handshake agreed on."""
 
-    def __init__(
-        self,
-        http: httpx2.AsyncClient,
-        headers: Mapping[str, str],
-        trouble_of: Callable[[httpx2.Response], str | None],
-        reason_of: Callable[[BaseException], str],
-    ) -> None:
-        self._http, self._headers_of_window = http, headers
-        self._trouble_of, self._reason_of = trouble_of, reason_of
-        self._version: str | None = None
+    remote: Remote
+    headers: Mapping[str, str]
+    version: str | None = None
 
     def create_initialization_options(self) -> None:
         """The server has its own."""
 
     async def run(self, incoming: Any, outgoing: Any, _options: object) -> None:
         """Carry messages until `incoming` ends."""
-        carried = httpx2.AsyncClient(
-            base_url=self._http.base_url,
-            headers=[*self._http.headers.items(), *self._headers_of_window.items()],
-            transport=_Sentences(self._http, self._trouble_of, self._reason_of),
-            timeout=self._http.timeout,
-        )
+        http, transport = self.remote.http, _Sentences(self.remote)
+        headers = [*http.headers.items(), *self.headers.items()]
         async with (
-            carried,
+            httpx2.AsyncClient(
+                base_url=http.base_url, headers=headers, transport=transport, timeout=http.timeout
+            ) as carried,
             streamable_http_client("/mcp", http_client=carried, max_sse_event_size=None) as (answers, asked),
             anyio.create_task_group() as group,
         ):
@@ -59,64 +54,52 @@ class Relay:
             async def back() -> None:
                 async for item in answers:
                     if isinstance(item, SessionMessage):
-                        self._learn(item.message)
+                        message = item.message
+                        if isinstance(message, types.JSONRPCResponse) and "protocolVersion" in message.result:
+                            self.version = str(message.result["protocolVersion"])
                         await outgoing.send(item)
 
             group.start_soon(back)
             async for item in incoming:
                 if isinstance(item, SessionMessage):
-                    headers = self._headers(item.message)
-                    await asked.send(SessionMessage(item.message, ClientMessageMetadata(headers=headers)))
+                    about = ClientMessageMetadata(headers=self._repeated(item.message))
+                    await asked.send(SessionMessage(item.message, about))
             group.cancel_scope.cancel()
 
-    def _learn(self, message: object) -> None:
-        """The version that the handshake agreed on: the answer to `initialize` names it."""
-        if isinstance(message, types.JSONRPCResponse) and "protocolVersion" in message.result:
-            self._version = str(message.result["protocolVersion"])
-
-    def _headers(self, message: Any) -> dict[str, str]:
+    def _repeated(self, message: Any) -> dict[str, str]:
         """What HTTP repeats of a message."""
         params, method = getattr(message, "params", None) or {}, getattr(message, "method", "")
         version = (params.get("_meta") or {}).get(_VERSION)
         if method == "initialize" or version is None:
-            return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version and method != "initialize" else {}
+            return {MCP_PROTOCOL_VERSION_HEADER: self.version} if self.version and method != "initialize" else {}
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
         if (name := params.get(NAME_BEARING_METHODS.get(method, ""))) is not None:
             headers[MCP_NAME_HEADER] = encode_header_value(str(name))
         return headers
 
 
+@dataclass(slots=True)
 class _Sentences(httpx2.AsyncBaseTransport):
     """Asks the server; what is no answer of it becomes an error of the protocol with a sentence, which the client of
     the window shows."""
 
-    def __init__(
-        self,
-        http: httpx2.AsyncClient,
-        trouble_of: Callable[[httpx2.Response], str | None],
-        reason_of: Callable[[BaseException], str],
-    ) -> None:
-        self._http, self._trouble_of, self._reason_of = http, trouble_of, reason_of
+    remote: Remote
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
-            answer = await self._http.send(request, stream=True)
+            answer = await self.remote.http.send(request, stream=True)
         except (httpx2.HTTPError, OSError) as error:
-            return _refusal(self._reason_of(error))
-        said = self._trouble_of(answer)
+            return _refusal(self.remote.reason_of(error))
+        said = self.remote.trouble_of(answer)
         if said is None and answer.status_code < 400:
             return httpx2.Response(answer.status_code, headers=answer.headers, stream=answer.stream)
         body = await answer.aread()
         await answer.aclose()
         if said is None:
-            try:
-                found = answer.json()
-                if found.get("jsonrpc"):
-                    kind = {"content-type": answer.headers["content-type"]}
-                    return httpx2.Response(answer.status_code, headers=kind, content=body)
-                said = found["error"]["message"]
-            except (AttributeError, KeyError, TypeError, ValueError):
-                said = f"status {answer.status_code}"
+            if b'"jsonrpc"' in body:
+                kind = {"content-type": answer.headers["content-type"]}
+                return httpx2.Response(answer.status_code, headers=kind, content=body)
+            said = str(self.remote.refusal_of(answer))
         return _refusal(said)
 
 
