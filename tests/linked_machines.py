@@ -7,10 +7,12 @@ import asyncio
 import datetime
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from http_server import TOKEN, in_process
 from stdio_process import PATIENCE
@@ -155,3 +157,39 @@ def linked(machine: Path, url: str, *flags: str) -> Path:
     status, _, err = link(machine, url, *flags)
     assert status == 0, err
     return machine
+
+
+@contextmanager
+def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """The URL of something that is not a memory server."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            answer(self)
+
+        def do_GET(self) -> None:
+            answer(self)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{found.server_port}"
+    finally:
+        found.shutdown()
+        found.server_close()
+
+
+def says(status: int, body: bytes, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in ({"content-type": "application/json"} | headers).items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return answer

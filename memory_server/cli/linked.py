@@ -157,31 +157,11 @@ class Asker:
 async def hook(asker: Asker, heard: Heard, flags: Namespace) -> tuple[str, str]:
     """The text for the model, and what the user is told; it is told once in a session that the server is not reached.
     Raises MemoryServerError."""
-    event, turn = heard.event, heard.turn
-    body: dict[str, Any] = {
-        "event": event.name,
-        "session": event.session_id,
-        "context_since": heard.session and heard.session.context_since_ms,
-        "prompt_id": event.prompt_id,
-        "source": event.source,
-        "client": event.client,
-        "folder": shared_folder(heard.folder),
-        "language": spoken(),
-    }
-    if turn is not None:
-        if asker.settings.read_only:
-            return "", ""
-        if not turn.forgot:
-            body |= {"messages": _sent(turn.messages, time.time_ns() // 1_000_000), "asked": _sent(turn.asked)}
-        if not (turn.forgot or body["messages"]):
-            return "", ""  # all of it is private
-        body |= {"turn": turn.id, "forgot": turn.forgot}
+    if (body := _body_of(heard, flags)) is None or (heard.turn is not None and asker.settings.read_only):
+        return "", ""
+    if heard.turn is not None:
         await _keep(asker, "/v1/commands/hook", body, asker.headers(), RECALL_SECONDS)
         return "", ""
-    if event.name == "UserPromptSubmit":
-        body |= {"messages": _sent(heard.messages), "chars": flags.chars, "flashbacks": flags.flashbacks}
-        if not body["messages"]:
-            return "", ""
     try:
         said = await asker.remote.ask("/v1/commands/hook", body, asker.headers(), seconds=RECALL_SECONDS)
     except RemoteError as error:
@@ -194,6 +174,28 @@ async def hook(asker: Asker, heard: Heard, flags: Namespace) -> tuple[str, str]:
         return "", f"memory-server: {told}{error}"
     _print_errors(said)
     return str(said.get("text", "")), ""
+
+
+def _body_of(heard: Heard, flags: Namespace) -> dict[str, Any] | None:
+    """What is sent of an event; None: all of it is private."""
+    event, turn = heard.event, heard.turn
+    body: dict[str, Any] = {
+        "event": event.name,
+        "session": event.session_id,
+        "context_since": heard.session and heard.session.context_since_ms,
+        "prompt_id": event.prompt_id,
+        "source": event.source,
+        "client": event.client,
+        "folder": shared_folder(heard.folder),
+        "language": spoken(),
+    }
+    if turn is not None:
+        body |= {"turn": turn.id, "forgot": turn.forgot}
+        if not turn.forgot:
+            body |= {"messages": _sent(turn.messages, time.time_ns() // 1_000_000), "asked": _sent(turn.asked) or None}
+    elif event.name == "UserPromptSubmit":
+        body |= {"messages": _sent(heard.messages), "chars": flags.chars, "flashbacks": flags.flashbacks}
+    return None if body.get("messages") == [] else {name: one for name, one in body.items() if one is not None}
 
 
 async def _keep(
@@ -263,15 +265,11 @@ async def window(
     relay: Any = Relay(asker.remote, asker.headers(session=session))  # in the place of a server
     try:
         if descriptors:
-            await runner.session(relay, _nothing, (descriptors[0], descriptors[1]), stopped, control)
+            await runner.session(relay, asyncio.Event().wait, (descriptors[0], descriptors[1]), stopped, control)
         else:
-            await runner.serve(relay, _nothing)
+            await runner.serve(relay, asyncio.Event().wait)  # it settles by itself
     finally:
         await asker.end(AFTER_SECONDS)
-
-
-async def _nothing() -> None:
-    """The server settles by itself."""
 
 
 async def _tool(asker: Asker, flags: Namespace, work: str | None) -> None:

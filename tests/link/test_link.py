@@ -7,19 +7,18 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hook_transcripts import assistant, event, transcript, user
 from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Server, in_process, serving
-from linked_machines import certificate, link, linked, network, token_file
+from linked_machines import answering, certificate, link, linked, network, says, token_file
 from stdio_process import command, running
 
 from memory_server.kernel.errors import InvalidInput, QuotaReached, StorageUnwritable
@@ -27,8 +26,8 @@ from memory_server.kernel.link import shared_name, url_of
 from memory_server.storage import link_files
 from memory_server.storage.link_files import LinkFile, Outbox
 
-BOUND = 5.0
-"""Seconds that a hook may take."""
+BOUND, SLACK = 5.0, 1.0
+"""Seconds that a hook may take; and by which a busy machine may make it longer."""
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +192,7 @@ def test_offline_a_turn_waits_and_keeps_its_time_and_the_session_is_told_once(
         json.loads(line) for line in run(linked(machine, server.url), "list", "-c", "default", "--json")[1].splitlines()
     ]
     fern = next(row for row in rows if "fern" in row["text"])
-    assert fern["at"].startswith("2026-06-20T08:00:00"), "the time at which it was said"
+    assert fern["at"].startswith("2026-06-20T08:00:05"), "the time at which it was said"
 
 
 def test_a_turn_that_two_machines_tell_is_kept_once(
@@ -203,42 +202,6 @@ def test_a_turn_that_two_machines_tell_is_kept_once(
         linked(each, server.url)
         hook(each, ended(machine, "The gate code is 4711.", "twin", session_id="same"), monkeypatch)
     assert run(machine, "search", "4711")[1].count("gate code") == 1
-
-
-@contextmanager
-def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """The URL of something that is not a memory server."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            answer(self)
-
-        def do_GET(self) -> None:
-            answer(self)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{found.server_port}"
-    finally:
-        found.shutdown()
-        found.server_close()
-
-
-def says(status: int, body: bytes, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        for name, value in ({"content-type": "application/json"} | headers).items():
-            handler.send_header(name.replace("_", "-"), value)
-        handler.send_header("content-length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return answer
 
 
 PATH = b'{"error":{"kind":"path","message":"There is no such path, or it does not take this method."}}'
@@ -394,29 +357,35 @@ def test_one_process_delivers_at_a_time_and_a_refused_turn_stands_in_nobodys_way
 # --- time ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
 @pytest.mark.parametrize("shares", [False, True])
 def test_a_hook_is_within_its_bound_while_the_server_hangs(
     machine: Path, request: pytest.FixtureRequest, shares: bool
 ) -> None:
-    import subprocess
-
     if shares:
         request.getfixturevalue("shared")
     (machine.parent / "hanging").mkdir()
+
+    def seconds(given: dict[str, Any]) -> float:
+        began = time.monotonic()
+        done = subprocess.run(
+            command(machine, "hook"), input=json.dumps(given).encode(), capture_output=True, timeout=60
+        )
+        assert done.returncode == 0
+        return time.monotonic() - began
+
     with serving(machine.parent / "hanging" / "data", http__token=TOKEN) as server:
         linked(machine, server.url)
         with running(command(machine)) as client:
             client.connect()
+            prompt = event("UserPromptSubmit", prompt="Where?", prompt_id="q")
+            usual = min(seconds(prompt) for _ in range(3))
             os.kill(server.process.pid, signal.SIGSTOP)
             try:
-                for given in (event("UserPromptSubmit", prompt="Where?", prompt_id="q"), ended(machine, "Here.", "p")):
-                    began = time.monotonic()
-                    done = subprocess.run(
-                        command(machine, "hook"), input=json.dumps(given).encode(), capture_output=True, timeout=30
-                    )
-                    assert time.monotonic() - began < BOUND
-                    assert done.returncode == 0
+                # It gives up after a second; the rest is what a busy machine takes.
+                assert seconds(prompt) < 1.0 + 2 * usual + SLACK
+                assert seconds(ended(machine, "Here.", "p")) < 1.0 + 2 * usual + SLACK
             finally:
                 os.kill(server.process.pid, signal.SIGCONT)
     assert waiting(machine) == 1
