@@ -125,7 +125,7 @@ def _flags(arguments: list[str]) -> Namespace:
         with redirect_stderr(StringIO()) as told:
             flags = parsed(arguments)
     except SystemExit as error:
-        raise InvalidInput("{reason}", told.getvalue().strip() or arguments) from error
+        raise InvalidInput("The arguments cannot be used: {reason}.", told.getvalue().strip()) from error
     if any(hasattr(flags, each) for each in _OF_THIS_MACHINE):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
     if told.getvalue():
