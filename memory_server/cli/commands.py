@@ -77,6 +77,17 @@ def _daily(add: Add) -> None:
         _dry_run(made, _("show what would change"))
     _switch(install, "--with-hooks", _("claude-code, vscode, cursor: also add hooks that recall and remember"))
 
+    about, both = _("Use the memory of a server."), ("link, unlink", _("Use the memory of a server, or that of here."))
+    example = "link https://home.example --token-file ~/memory-token"
+    link = add("link", "link.link", about, example, opens=False, listed=both)
+    _argument(link, "url", "URL", _("where the server is reached"), nargs="?")
+    _argument(link, "--token-file", "FILE", _("file that holds the token, which only you may read"))
+    _argument(link, "--ca", "FILE", _("certificate of an authority of your own"))
+    _switch(link, "--send", _("give the server what was remembered here; twice is once"))
+    _switch(link, "--yes", _("with --send: do not ask"))
+    _dry_run(link, _("with --send: say what would change"))
+    about = _("Use the memory of this machine again.")
+    add("unlink", "link.unlink", about, "unlink", opens=False, listed=_UNLISTED)
     about = _("Recall and remember as a hook of a client.")
     hook = add("hook", "hook.command.hook", about, "hook < event.json", opens=False, listed=_UNLISTED)
     recalled = _("Print what comes to mind, ready for a prompt.")

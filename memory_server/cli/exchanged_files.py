@@ -14,6 +14,7 @@ from typing import BinaryIO
 from memory_server.cli.terminal import reading
 from memory_server.interchange import folder_forms
 from memory_server.kernel import files as folders
+from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import subfolders
 from sandbox.chats.encoding import EncodingError, decode
@@ -28,6 +29,8 @@ MOST_FILES, MOST_PAGE_BYTES = 50_000, 1024 * 1024
 def read_file(name: str, encoding: str | None) -> bytes:
     """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
     cannot be read, is too large, or does not have the given encoding."""
+    if name == "-" and (streams := CAPTURED_IO.get()) is not None:
+        return _utf8(name, streams.input, encoding)
     with reading(name), nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
         data = _all_of(name, file)
     return _utf8(name, data, encoding)
