@@ -57,6 +57,7 @@ def erase_copy(path: Path, erasure: Erasure, wait_seconds: float) -> None:
         copy.execute("BEGIN IMMEDIATE")
         with copy:
             operations.erase(copy, erasure, past=True)
+            operations.rebuild(copy)
         empty_free_pages(copy, wait_seconds)
 
 
