@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.process_limits import use_more_files
@@ -137,9 +137,7 @@ class _TenantOpener:
         if tenant is None and writable:
             yield TenantMemories(_from_afar(self.app), self.app.server, lambda: inf)
             return
-        home = self.app.home
-        place = home.place if tenant is None else home.tenant(tenant)
-        made = self._app(place, tenant, read_only=not writable)
+        made = self._app({} if tenant is None else self.app.home.settings_of(tenant), tenant, read_only=not writable)
         most_mb = self.app.settings.http.tenant_mb
 
         def room() -> float:
@@ -150,15 +148,16 @@ class _TenantOpener:
         async with made:
             yield TenantMemories(_from_afar(made), made.server, room)
 
-    def _app(self, place: Path, tenant: str | None, *, read_only: bool = False) -> App:
+    def _app(self, where: Mapping[str, Any], tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings
         storage = replace(given.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES)
-        changed = {"data_dir": place, "read_only": given.read_only or read_only, "storage": storage}
+        changed = {**where, "read_only": given.read_only or read_only, "storage": storage}
         app = App(
             given.model_copy(update=changed),
             sandbox=self.app.sandbox,
             turns=self.turns[tenant],
-            apart=place != self.app.home.place,
+            apart=bool(where),
+            beside=self.app.home,
         )
         app.meter.total = self.app.meter
         return app
@@ -170,7 +169,7 @@ class _TenantOpener:
     async def run_if_due(self) -> int:
         """Do what is due for every tenant; gives the number of memories forgotten."""
         forgotten = await self.app.maintenance.run_if_due() or 0
-        for place in await asyncio.to_thread(self.app.home.tenants):
-            async with self._app(place, None) as app:
+        for where in await asyncio.to_thread(self.app.home.tenants):
+            async with self._app(where, None) as app:
                 forgotten += await app.maintenance.run_if_due() or 0
         return forgotten

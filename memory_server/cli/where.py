@@ -11,16 +11,15 @@ from pathlib import Path
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import console, escape, write
 from memory_server.composition import knowledge_of
-from memory_server.config import Settings, default_config_file, default_data_dir, named_config_file
+from memory_server.config import Settings, default_config_file, home_of, named_config_file
 from memory_server.shared_process.control import describe, running
-from memory_server.storage.data_dir import open_home
 from sandbox.language import padded
 from sandbox.locale import _, joined, translated
 
 
 async def where(settings: Settings, flags: Namespace, folder: Path | None = None) -> None:
     """Print it; `folder` is the one in which the command was typed, by default the working directory."""
-    home = open_home(settings.data_dir or default_data_dir(), lambda: settings.now_ms or time.time_ns() // 1_000_000)
+    home = home_of(settings, lambda: settings.now_ms or time.time_ns() // 1_000_000)
     knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder or Path())
     try:
         held = await knowledge.overview(layers=True)

@@ -36,7 +36,7 @@ def test_a_relative_path_and_one_of_the_user_are_understood(tmp_path: Path, monk
     assert home_at("a:b").place == tmp_path / "a:b"
 
 
-@pytest.mark.parametrize("url", ["postgresql://localhost/memories", Path("https://example.org/memories")])
+@pytest.mark.parametrize("url", ["mysql://localhost/memories", Path("https://example.org/memories")])
 def test_another_kind_of_home_is_refused_in_a_sentence(url: str | Path) -> None:
     with pytest.raises(InvalidInput, match="give a folder, or a URL that begins with file:///"):
         home_at(url)
