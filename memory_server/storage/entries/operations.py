@@ -6,15 +6,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.ports import Committed, Decide
+from memory_server.knowledge.ports import Committed, Decide, Later
 from memory_server.storage.entries.rows import Database
 from memory_server.storage.entries.vectors import KEY_BYTES, vector_key
-from nlp.index_terms import signature
 
 T = TypeVar("T")
 _CHANGED = "INSERT INTO changes(operation, entry, before, after_version) VALUES(?, ?, ?, ?)"
@@ -92,9 +92,9 @@ def rebuild(connection: Database) -> int:
     count = 0
     for scope in scopes(connection):
         held = connection.view(scope)
-        for count, entry in enumerate(held.rows("e.archived_ms IS NULL", []), count + 1):
+        for entry in held.rows("e.archived_ms IS NULL", []):
             held.index(entry)
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
+            count += 1
     return count
 
 
@@ -135,6 +135,19 @@ def erase(connection: Database, erasure: Erasure, *, past: bool = False) -> None
         )
         execute(f"DELETE FROM operations WHERE scope IN {of_user}", (erasure.user,))
         execute(f"DELETE FROM scopes WHERE id IN {of_user} AND id NOT IN (SELECT scope FROM entries)", (erasure.user,))
+
+
+def complete(
+    source: Database, present: Database | None, scope: Scope, operation: Operation, later: Later | None, embeds: str
+) -> int:
+    """Make a copy ready to take the place of the store that is `present`: with the note of `operation`, whose number is
+    returned, and with what `later` brings over of each scope."""
+    number = source.view(scope, make=True).log_operation(operation, ())
+    if present is not None and later is not None:
+        kept = replace(operation, op="keep", detail={})
+        for each in dict.fromkeys((*scopes(present), *scopes(source))):
+            commit(source, each, partial(later, present.view(each, embeds)), kept, embeds)
+    return number
 
 
 def tidy(connection: Database, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:

@@ -81,7 +81,9 @@ class Database(Protocol):
     def field(self, column: str, name: str) -> str:
         """The SQL of a text in a column of JSON."""
 
-    def empty_index(self) -> None: ...
+    def empty_index(self) -> None:
+        """Nothing of deleted entries is left in it; it is of the normal form of this process."""
+
     def merge_index(self) -> None:
         """Merge the pieces of the index."""
 
@@ -330,7 +332,7 @@ class ScopeRows:
         values = {name: getattr(operation, name) for name in ("op", "by", "at_ms", "error", "took_ms")}
         values |= {name: _text(dict(getattr(operation, name))) for name in ("caller", "detail")}
         values |= {"scope": self._number, "entries": _text(list(entries))}
-        return self._connection.insert("operations", values)
+        return int(self._connection.insert("operations", values))
 
     def _selected(self, columns: str, condition: str, values: Sequence[Any]) -> Any:
         query = f"SELECT {columns} FROM entries e WHERE e.scope = ? AND {condition}"
@@ -359,8 +361,9 @@ class ScopeRows:
         condition, values = self._condition(replace(where, projects=None, unexpired_at_ms=None))
         scored, terms = self._scored(sought)
         rows = self._connection.execute(
-            f"SELECT e.id, found.score, CASE{cases} ELSE '' END FROM ({scored}) found JOIN entries e ON e.id = found.id "
-            f"WHERE e.scope = ? AND {condition} ORDER BY found.score, e.updated_ms DESC, e.id DESC",
+            f"SELECT e.id, found.score, CASE{cases} ELSE '' END FROM ({scored}) found "
+            f"JOIN entries e ON e.id = found.id WHERE e.scope = ? AND {condition} "
+            "ORDER BY found.score, e.updated_ms DESC, e.id DESC",
             (*given, *terms, self._number, *values),
         ).fetchall()
         return [(row[0], row[1]) for row in rows if not row[2]], Counter(row[2] for row in rows if row[2])

@@ -56,6 +56,11 @@ CREATE TABLE uses(place TEXT, key TEXT, accessed_ms INTEGER NOT NULL, count INTE
   PRIMARY KEY(place, key)) WITHOUT ROWID;
 """
 
+KEPT = {"scopes": "id", "entries": "id", "operations": "seq", "changes": "rowid", "vectors": "key"}
+KEPT |= {"model_calls": "at_ms", "uses": "key"}
+"""The tables that a copy has, in the order in which they can be filled, and what orders their rows."""
+NUMBERED = ("entries", "operations")
+
 
 def connect(place: Path | None, mode: str, wait_seconds: float) -> Connection:
     """A connection to the file at `place`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a

@@ -11,7 +11,7 @@ import orjson
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry
 from memory_server.storage.entries.rows import COLUMNS, INDEXED, ScopeRows
-from nlp.index_terms import IndexTerm, terms_of
+from nlp.index_terms import IndexTerm, signature, terms_of
 from sandbox.locale import _
 
 TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
@@ -55,6 +55,7 @@ class Connection(sqlite3.Connection):
         """It is made again, so that a damaged one is mended, and nothing of deleted entries is left in it."""
         self.execute("DROP TABLE terms")
         self.execute(TERMS)
+        self.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
 
     def merge_index(self) -> None:
         self.execute("INSERT INTO terms(terms) VALUES('optimize')")

@@ -29,8 +29,15 @@ from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later
 from memory_server.storage.entries import examination, operations, schema
-from memory_server.storage.entries.sqlite_rows import Connection
-from memory_server.storage.entries.sqlite_work import copy_database, empty_free_pages, erase_copy, fill, run_in_thread
+from memory_server.storage.entries.sqlite_rows import Connection, damaged
+from memory_server.storage.entries.sqlite_work import (
+    adopt,
+    copy_database,
+    empty_free_pages,
+    erase_copy,
+    fill,
+    run_in_thread,
+)
 from memory_server.storage.entries.store import DatabaseStore
 
 T = TypeVar("T")
@@ -95,6 +102,9 @@ class SqliteStore(DatabaseStore[Connection]):
     async def set_aside(self) -> Path | None:
         return await self._read(self._set_aside)
 
+    async def has_copy(self, path: Path) -> bool:
+        return await asyncio.to_thread(path.exists)
+
     def _set_aside(self, connection: Connection) -> Path | None:
         if self.place is None or not self.place.exists():
             return None
@@ -121,6 +131,10 @@ class SqliteStore(DatabaseStore[Connection]):
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
 
+    async def adopt(self, path: Path) -> bool:
+        self._refuse_read_only()
+        return await self._run(self._writer, lambda: adopt(self._connection("write"), path))
+
     async def replace_by(
         self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
     ) -> tuple[int, Path | None]:
@@ -140,13 +154,7 @@ class SqliteStore(DatabaseStore[Connection]):
             with source:
                 schema.number_after(source, last)
                 noted = dated if former is None else replace(dated, detail={**dated.detail, REPLACED: str(former)})
-                number = source.view(scope, make=True).log_operation(noted, ())
-                if present is not None and later is not None:
-                    kept = replace(dated, op="keep", detail={})
-                    for each in dict.fromkeys((*operations.scopes(present), *operations.scopes(source))):
-                        decide = partial(later, present.view(each, self.embeds))
-                        operations.commit(source, each, decide, kept, self.embeds)
-            return number
+                return operations.complete(source, present, scope, noted, later, self.embeds)
 
         def step(source: Connection, status: int, *_: int) -> None:
             # From the first page to the last nobody else can write: so a write that was acknowledged is kept. SQLite
@@ -233,7 +241,7 @@ class SqliteStore(DatabaseStore[Connection]):
             found = examination.damage(connection)
             self._damaged = bool(found)
             if found:
-                raise schema.damaged(found)
+                raise damaged(found)
         self._checked = connection
 
     async def _write(self, write: Callable[[Connection], T], wait_seconds: float | None = None) -> T:

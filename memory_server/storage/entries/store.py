@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from memory_server.kernel.errors import StorageUnwritable
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope, Space
@@ -136,3 +136,8 @@ class DatabaseStore(Generic[D]):
     def _refuse_read_only(self) -> None:
         if self.read_only:
             raise StorageUnwritable(_("Nothing can be changed, because `read_only` is set."), self.place)
+
+
+def name_taken() -> InvalidInput:
+    """The error where a live entry has the key of one that comes."""
+    return InvalidInput(_("Another entry has that name now; rename or delete it first. Nothing was changed."))

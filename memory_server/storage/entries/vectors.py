@@ -57,11 +57,9 @@ def without_vector(connection: Database, embeds: str, limit: int) -> list[tuple[
 
 def _forget_other_lengths(connection: Database, mark: bytes) -> None:
     """Remove the vectors of a model that have another length than the newest."""
-    connection.execute(
-        "DELETE FROM vectors WHERE substr(key, 1, 4) = :mark AND length(vector) > 0 AND length(vector) != (SELECT "
-        "length(vector) FROM vectors WHERE substr(key, 1, 4) = :mark AND length(vector) > 0 ORDER BY used_ms DESC LIMIT 1)",
-        {"mark": mark},
-    )
+    made = "substr(key, 1, 4) = :mark AND length(vector) > 0"
+    newest = f"SELECT length(vector) FROM vectors WHERE {made} ORDER BY used_ms DESC LIMIT 1"
+    connection.execute(f"DELETE FROM vectors WHERE {made} AND length(vector) != ({newest})", {"mark": mark})
 
 
 def forget_vectors(connection: Database, embeds: str, live: Iterable[tuple[Scope, str]], before_ms: int) -> None:
