@@ -16,6 +16,7 @@ create table memory_server.partitions (
   records int not null default 0,
   changed_at timestamptz not null default now()
 );
+alter table memory_server.partitions alter column snapshot set storage external;  -- it is compressed already
 create index partitions_of_tenant on memory_server.partitions (tenant, kind, name);
 
 -- json, not jsonb, which refuses NUL, makes -0.0 to 0.0 and reorders unknown fields.
