@@ -1,6 +1,6 @@
 """Entries as rows of PostgreSQL, in a transaction of one tenant: its index (`tsvector`), and numbers of what is new.
 
-The statements of storage/entries name no tenant: they see the views of the schema `memory_server_own`.
+The statements of storage/entries name no tenant: they see views of the tables, which are called `all_entries` etc.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class OwnRows:
         self._connection, self._token, self.changed = attempt.connection, attempt.token, False
         self.numbers = Counter[str]()
         settings = {
-            "search_path": "memory_server_own,pg_catalog",
+            "search_path": "memory_server,pg_catalog",
             "memory_server.tenant": f"/{tenant}",
             "lock_timeout": str(max(1, round(attempt.left * 1000))),
             "idle_in_transaction_session_timeout": str(IDLE_SECONDS * 1000),

@@ -4,7 +4,7 @@
 create function memory_server.tenant() returns text language sql stable as
   $$ select substr(nullif(current_setting('memory_server.tenant', true), ''), 2) $$;
 
-create table memory_server.stores (
+create table memory_server.all_stores (
   tenant text collate "C" primary key default memory_server.tenant(), -- this row is locked by who writes to the knowledge of a tenant
   entries bigint not null default 0,      -- the number of the last entry, also of one that is gone
   operations bigint not null default 0,   -- and of the last operation
@@ -13,20 +13,20 @@ create table memory_server.stores (
   terms text not null                     -- the normal form of these terms
 );
 
-create table memory_server.settled (       -- writes that were committed: settles an unknown outcome
+create table memory_server.all_settled (       -- writes that were committed: settles an unknown outcome
   tenant text collate "C" not null default memory_server.tenant(), token uuid not null, at timestamptz not null default now(),
   primary key (tenant, token)
 );
 
-create table memory_server.scopes (
+create table memory_server.all_scopes (
   tenant text collate "C" not null default memory_server.tenant(), id bigint generated always as identity primary key,
   space text collate "C" not null, owner text collate "C" not null default '',
   unique (tenant, space, owner)
 );
 
-create table memory_server.entries (
+create table memory_server.all_entries (
   tenant text collate "C" not null default memory_server.tenant(), id bigint not null,
-  scope bigint not null references memory_server.scopes (id),
+  scope bigint not null references memory_server.all_scopes (id),
   created_ms bigint not null, updated_ms bigint not null, expires_ms bigint, archived_ms bigint, reason text,
   accessed_ms bigint, uses bigint not null, version bigint not null, origin text not null,
   confidence double precision not null check (confidence between 0 and 1),
@@ -38,68 +38,68 @@ create table memory_server.entries (
   folded text[] not null,                 -- the tags as they are compared
   primary key (tenant, id), unique (tenant, ref)
 );
-create unique index entry_key on memory_server.entries (scope, kind, project, key)
+create unique index entry_key on memory_server.all_entries (scope, kind, project, key)
   where key is not null and archived_ms is null;
-create index entry_age on memory_server.entries (scope, archived_ms, created_ms);
-create index entry_vector on memory_server.entries (tenant, vector_key) where vector_key is not null;
+create index entry_age on memory_server.all_entries (scope, archived_ms, created_ms);
+create index entry_vector on memory_server.all_entries (tenant, vector_key) where vector_key is not null;
 
 -- The index. A lexeme is a term with the number of its scope, such as 7_披萨, or a character with which terms begin,
 -- 7_披*. Its positions say how often each field has it: 4 * count + field, with the weight A in the title, B in the
 -- tags and C in the body. A vector has at most 1 MB, so those of a long text are several.
-create table memory_server.terms (
+create table memory_server.all_terms (
   tenant text collate "C" not null default memory_server.tenant(), entry bigint not null, part int not null,
   size bigint not null,                   -- terms of the entry, in all its parts
   vector tsvector not null,
   primary key (tenant, entry, part)
 );
-create index terms_vector on memory_server.terms using gin (vector);
+create index terms_vector on memory_server.all_terms using gin (vector);
 
-create table memory_server.operations (
+create table memory_server.all_operations (
   tenant text collate "C" not null default memory_server.tenant(), seq bigint not null,
-  scope bigint not null references memory_server.scopes (id), at_ms bigint not null, op text not null, by text not null,
+  scope bigint not null references memory_server.all_scopes (id), at_ms bigint not null, op text not null, by text not null,
   caller text not null, entries text not null, error text, took_ms double precision, detail text not null,
   primary key (tenant, seq)
 );
-create index operation_scope on memory_server.operations (scope, seq);
+create index operation_scope on memory_server.all_operations (scope, seq);
 
-create table memory_server.changes (
+create table memory_server.all_changes (
   tenant text collate "C" not null default memory_server.tenant(), rowid bigint generated always as identity,
   operation bigint not null, entry bigint not null, before text, after_version bigint not null,
   primary key (tenant, operation, rowid)
 );
-create index change_entry on memory_server.changes (tenant, entry);
+create index change_entry on memory_server.all_changes (tenant, entry);
 
-create table memory_server.vectors (
+create table memory_server.all_vectors (
   tenant text collate "C" not null default memory_server.tenant(), key bytea not null, vector bytea not null,
   used_ms bigint not null, primary key (tenant, key)
 );
 
-create table memory_server.model_calls (
+create table memory_server.all_model_calls (
   tenant text collate "C" not null default memory_server.tenant(), at_ms bigint not null, provider text, model text,
   purpose text, input_tokens bigint, output_tokens bigint, took_ms double precision, outcome text
 );
-create index model_call_time on memory_server.model_calls (tenant, at_ms);
+create index model_call_time on memory_server.all_model_calls (tenant, at_ms);
 
-create table memory_server.uses (          -- of entries in files
+create table memory_server.all_uses (          -- of entries in files
   tenant text collate "C" not null default memory_server.tenant(), place text collate "C" not null,
   key text collate "C" not null, accessed_ms bigint not null, count bigint not null, primary key (tenant, place, key)
 );
 
-create table memory_server.copies (        -- former copies of the knowledge of a tenant, as files of SQLite
+create table memory_server.all_copies (        -- former copies of the knowledge of a tenant, as files of SQLite
   tenant text collate "C" not null default memory_server.tenant(), name text collate "C" not null,
   made_ms bigint not null, data bytea not null, primary key (tenant, name)
 );
-alter table memory_server.copies alter column data set storage external;
+alter table memory_server.all_copies alter column data set storage external;
 
-create table memory_server.recalls (       -- the record of recalls
+create table memory_server.all_recalls (       -- the record of recalls
   tenant text collate "C" not null default memory_server.tenant(), id bigint generated always as identity,
   conversation text collate "C" not null, line text not null, primary key (tenant, conversation, id)
 );
 
-create table memory_server.erasures (      -- a key for the hashes of what was erased, and what is being erased just now
+create table memory_server.all_erasures (      -- a key for the hashes of what was erased, and what is being erased just now
   tenant text collate "C" primary key default memory_server.tenant(), key bytea not null, now text
 );
-create table memory_server.erased (
+create table memory_server.all_erased (
   tenant text collate "C" not null default memory_server.tenant(), hash text collate "C" not null,
   primary key (tenant, hash)
 );
@@ -116,37 +116,36 @@ begin
   end loop;
 end $$;
 
--- What a transaction sees: the rows of its own tenant. The statements of storage/entries know no tenants.
-create schema memory_server_own;
-create view memory_server_own.scopes as
-  select id, space, owner from memory_server.scopes where tenant = memory_server.tenant();
-create view memory_server_own.entries as
+-- What the statements of storage/entries see, which know no tenants: the rows of the tenant of the transaction.
+create view memory_server.scopes as
+  select id, space, owner from memory_server.all_scopes where tenant = memory_server.tenant();
+create view memory_server.entries as
   select id, scope, created_ms, updated_ms, expires_ms, archived_ms, reason, accessed_ms, uses, version, origin,
     confidence, importance, ref, kind, project, agent_id, run_id, key, vector_key, source, tags, metadata, title,
-    examples, body, folded from memory_server.entries where tenant = memory_server.tenant();
-create view memory_server_own.terms as
-  select entry, part, size, vector from memory_server.terms where tenant = memory_server.tenant();
-create view memory_server_own.operations as
+    examples, body, folded from memory_server.all_entries where tenant = memory_server.tenant();
+create view memory_server.terms as
+  select entry, part, size, vector from memory_server.all_terms where tenant = memory_server.tenant();
+create view memory_server.operations as
   select seq, at_ms, scope, op, by, caller, entries, error, took_ms, detail
-  from memory_server.operations where tenant = memory_server.tenant();
-create view memory_server_own.changes as
-  select rowid, operation, entry, before, after_version from memory_server.changes where tenant = memory_server.tenant();
-create view memory_server_own.vectors as
-  select key, vector, used_ms from memory_server.vectors where tenant = memory_server.tenant();
-create view memory_server_own.model_calls as
+  from memory_server.all_operations where tenant = memory_server.tenant();
+create view memory_server.changes as
+  select rowid, operation, entry, before, after_version from memory_server.all_changes where tenant = memory_server.tenant();
+create view memory_server.vectors as
+  select key, vector, used_ms from memory_server.all_vectors where tenant = memory_server.tenant();
+create view memory_server.model_calls as
   select at_ms, provider, model, purpose, input_tokens, output_tokens, took_ms, outcome
-  from memory_server.model_calls where tenant = memory_server.tenant();
-create view memory_server_own.uses as
-  select place, key, accessed_ms, count from memory_server.uses where tenant = memory_server.tenant();
-create view memory_server_own.copies as
-  select name, made_ms, data from memory_server.copies where tenant = memory_server.tenant();
-create view memory_server_own.recalls as
-  select id, conversation, line from memory_server.recalls where tenant = memory_server.tenant();
-create view memory_server_own.erasures as
-  select key, now from memory_server.erasures where tenant = memory_server.tenant();
-create view memory_server_own.erased as
-  select hash from memory_server.erased where tenant = memory_server.tenant();
-create view memory_server_own.stores as
-  select entries, operations, documents, tokens, terms from memory_server.stores where tenant = memory_server.tenant();
-create view memory_server_own.settled as
-  select token, at from memory_server.settled where tenant = memory_server.tenant();
+  from memory_server.all_model_calls where tenant = memory_server.tenant();
+create view memory_server.uses as
+  select place, key, accessed_ms, count from memory_server.all_uses where tenant = memory_server.tenant();
+create view memory_server.copies as
+  select name, made_ms, data from memory_server.all_copies where tenant = memory_server.tenant();
+create view memory_server.recalls as
+  select id, conversation, line from memory_server.all_recalls where tenant = memory_server.tenant();
+create view memory_server.erasures as
+  select key, now from memory_server.all_erasures where tenant = memory_server.tenant();
+create view memory_server.erased as
+  select hash from memory_server.all_erased where tenant = memory_server.tenant();
+create view memory_server.stores as
+  select entries, operations, documents, tokens, terms from memory_server.all_stores where tenant = memory_server.tenant();
+create view memory_server.settled as
+  select token, at from memory_server.all_settled where tenant = memory_server.tenant();
