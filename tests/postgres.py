@@ -1,19 +1,22 @@
-"""PostgreSQL for tests: the server that `MEMORY_SERVER_TEST_POSTGRES` names or that runs on this machine, with a database
-for this form of the tables; each test has a tenant of its own. Without a server tests skip."""
+"""PostgreSQL for tests: the server that `MEMORY_SERVER_TEST_POSTGRES` names or that runs on this machine, with a
+database for this form of the tables; each test has a tenant of its own. Without a server tests skip."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from secrets import token_hex
 
+import psycopg
 import pytest
-from sample_memories import NOW
+from psycopg import errors
 
-from memory_server.storage.json_store.store import StoreParameters
+from memory_server.storage.postgres import schema
+from memory_server.storage.postgres.connection import Database
+from memory_server.storage.postgres.log import ERASE
 
 PLACES = ("postgresql://127.0.0.1:5432/test", "postgresql:///test?host=/var/run/postgresql")
 
@@ -30,22 +33,15 @@ def postgres() -> str:
 def _database() -> tuple[str | None, str]:
     named = os.environ.get("MEMORY_SERVER_TEST_POSTGRES")
     places = (named,) if named else PLACES
-    try:
-        import psycopg
-        from psycopg import conninfo, errors
-    except ImportError:
-        return None, "psycopg is not installed"
-    from memory_server.storage.postgres import schema
-
     form = hashlib.sha256("".join(schema.migrations().values()).encode()).hexdigest()[:8]
     name = f"memory_server_tests_{form}"
     for place in places:
         try:
-            with psycopg.connect(place, autocommit=True, connect_timeout=3) as connection:
-                try:
-                    connection.execute(f"create database {name} template template0 encoding 'UTF8'")
-                except (errors.DuplicateDatabase, errors.UniqueViolation):
-                    pass
+            with (
+                psycopg.connect(place, autocommit=True, connect_timeout=3) as connection,
+                suppress(errors.DuplicateDatabase, errors.UniqueViolation),
+            ):
+                connection.execute(f"create database {name} template template0 encoding 'UTF8'")
         except psycopg.OperationalError:
             continue
         host, _, query = place.partition("?")
@@ -54,19 +50,14 @@ def _database() -> tuple[str | None, str]:
 
 
 @contextmanager
-def tenant_of_its_own(**parameters: object) -> Iterator[tuple[object, object]]:
+def tenant_of_its_own() -> Iterator[tuple[Database, str]]:
     """A database and a tenant that nobody else has, whose rows are gone afterwards."""
-    from memory_server.storage.postgres.connection import Database
-
-    database = Database(postgres(), wait_seconds=10.0)
-    tenant = f"test-{token_hex(8)}"
+    name = f"test-{token_hex(8)}"
+    database = Database(postgres())
     try:
-        yield database, tenant
+        yield database, name
     finally:
+        with psycopg.connect(postgres(), autocommit=True) as connection:
+            for statement in ERASE:
+                connection.execute(statement, {"tenant": name})
         database.close()
-
-
-def store_of(database: object, tenant: str, **parameters: object) -> object:
-    from memory_server.storage.postgres.conversations import PostgresStore
-
-    return PostgresStore(database, tenant, lambda: NOW, StoreParameters(**parameters))  # type: ignore[arg-type]

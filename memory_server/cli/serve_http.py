@@ -162,7 +162,7 @@ class _TenantOpener:
         app.meter.total = self.app.meter
         return app
 
-    def overdue(self) -> bool:
+    async def overdue(self) -> bool:
         """The ledger of each tenant knows when its upkeep is due."""
         return True
 

@@ -23,26 +23,27 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
     knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder or Path())
     try:
         held = await knowledge.overview(layers=True)
+        names, tenants = await home.conversations.conversations(), home.tenant_names()
+        pause, project = home.pause.read(home.clock()), project_at(folder)
     finally:
         await knowledge.aclose()
+        await home.aclose()
     layers = {f"layers/{layer.name}": layer.folder.place for layer in knowledge.layers.known}
-    names, tenants = await home.conversations.conversations(), home.tenant_names()
-    pause, project = home.pause.read(home.clock()), project_at(folder)
     # In a thread, because the process that answers may be this one.
     shared = [
         (place, known)
         for place, known in await asyncio.to_thread(lambda: list(running()))
-        if known.get("place", str(home.place)) == str(home.place)
+        if known.get("place", home.shown) == home.shown
     ]
     if flags.json:
         write(
             {
-                "memories": str(home.place),
+                "memories": home.shown,
                 "settings": str(_settings_file(flags)),
                 "conversation": project and project.conversation,
                 "paused": pause is not None,
                 "shared": [known for _place, known in shared if known],
-                "conversations": {name: str(home.conversations.folder(name)) for name in names},
+                "conversations": {name: home.place_of(name) for name in names},
                 "tenants": tenants,
                 "knowledge": {name: {"entries": one.count, "archived": one.archived} for name, one in held.items()},
                 "layers": {name: str(place) for name, place in layers.items()},
@@ -51,7 +52,7 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         return
     out, file = console(), _settings_file(flags)
     known = str(file) if file.is_file() else _("{path} (no such file: defaults apply)", file)
-    out.print(_("memories  {place}\nsettings  {settings_file}", escape(str(home.place)), escape(known)))
+    out.print(_("memories  {place}\nsettings  {settings_file}", escape(home.shown), escape(known)))
     if project is not None:
         out.print(
             _(
@@ -71,7 +72,7 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         folder_of = layers.get(space)
         out.print(text if folder_of is None else f"{translated(text)}\t{escape(str(folder_of))}")
     for name in names:
-        out.print(f"{escape(name)}\t{escape(str(home.conversations.folder(name)))}")
+        out.print(f"{escape(name)}\t{escape(home.place_of(name))}")
     if tenants:
         out.print(_("tenants   {names}; --tenant NAME looks into one", escape(joined(", ", tenants))))
 

@@ -27,6 +27,7 @@ from memory_server.storage.token_file import named
 from sandbox.locale import _
 
 if TYPE_CHECKING:
+    from memory_server.conversations.ports import ConversationStore
     from memory_server.kernel.erasure import Erasure
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
@@ -95,12 +96,16 @@ class Home:
         self.clock = clock
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
-        self.conversations = JsonFileStore(place, clock, parameters, meter)
+        self.conversations: ConversationStore = JsonFileStore(place, clock, parameters, meter)
         self.ledger = FolderLedger(place)
         self.pause = PauseNote(place)
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
         self.recalls = RecallFiles(place)
+
+    def place_of(self, conversation_id: str) -> str:
+        """Where a conversation is kept, for people."""
+        return str(find_folder(self.place, conversation_id))
 
     @property
     def shown(self) -> str:

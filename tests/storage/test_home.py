@@ -58,7 +58,7 @@ async def test_all_that_is_kept_is_reached_through_it(tmp_path: Path) -> None:
     [repair] = home.repairs()
     assert repair() is None
     assert home.backups.listed() == []
-    with home.ledger.turn() as ours:
+    async with home.ledger.turn() as ours:
         assert ours
     home.pause.write(Pause())
     assert home.pause.read(NOW) == Pause()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,31 @@ class JsonFileStore:
         await asyncio.shield(
             self._open.begin(conversation.compact(self._parameters.wait_seconds, horizon, erased=erased))
         )
+
+    async def larger(self, than: int) -> list[str]:
+        return await self.conversations()  # each file has to be opened to know
+
+    async def expire(self, now_ms: int) -> None:
+        """There is no quicker way than to compact each conversation."""
+
+    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+        folder = self.folder(conversation_id)
+
+        def adopt() -> bool:
+            folders.make_folder(self.data_dir / folders.PRIVATE)
+            with tempfile.TemporaryDirectory(dir=self.data_dir / folders.PRIVATE) as aside:
+                made = ConversationFiles(Path(aside) / "adopted", conversation_id)
+                made.adopt(state, commits)
+                try:
+                    made.folder.rename(folder)  # all at once
+                except OSError as error:
+                    if error.errno in (ENOTEMPTY, EEXIST) or folder.exists():
+                        return False
+                    raise
+                folders.sync_folder(self.data_dir)
+            return True
+
+        return await asyncio.to_thread(translated, self.data_dir, adopt)
 
     async def aclose(self) -> None:
         await self._open.finish()

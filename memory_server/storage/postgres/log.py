@@ -294,6 +294,23 @@ def _store(connection: Connection, log: Log, name: str, decided: Decided[Any], t
     return bool(pending > LEAST_PENDING_BYTES and pending > PENDING_SHARE * snapshot)
 
 
-def names_of_tenants(connection: Connection) -> list[str]:
-    found = connection.execute("select distinct tenant from memory_server.partitions where tenant <> '' order by 1")
-    return [name for (name,) in found]
+# --- about whole tenants: `%(tenant)s` names one ---------------------------------------------------------------
+
+TENANTS = "select distinct tenant from memory_server.partitions where tenant <> '' order by tenant"
+COUNT = (
+    "select coalesce(sum(pending_bytes + coalesce(octet_length(snapshot), 0)), 0) from memory_server.partitions "
+    "where tenant = %(tenant)s"
+)
+"""The bytes of the partitions; what is kept of their past comes on top."""
+ERASE = (
+    "delete from memory_server.commits where place in "  # noqa: ISC004
+    "(select place from memory_server.partitions where tenant = %(tenant)s)",
+    "delete from memory_server.partitions where tenant = %(tenant)s",
+    "delete from memory_server.pauses where tenant = %(tenant)s",
+    "delete from memory_server.upkeep where tenant = %(tenant)s",
+)
+UNWHOLE = (
+    "select name, kind from memory_server.partitions p where tenant = %(tenant)s and version - base <> "
+    "(select count(*) from memory_server.commits c where c.place = p.place and c.version > p.base)"
+)
+"""Partitions that lack a commit after their snapshot."""
