@@ -22,8 +22,28 @@ def database() -> Any:
 
 
 @contextmanager
+def url_of_its_own() -> Iterator[str]:
+    """Of a tenant whose rows are gone afterwards."""
+    tenant = f"test-{token_hex(8)}"
+    yield f"{postgres()}#{tenant}"
+    erase(tenant)
+
+
+def erase(tenant: str) -> None:
+    from memory_server.storage.postgres.entry_rows import ERASE_OWN
+    from memory_server.storage.postgres.log import ERASE
+
+    with database().connect() as connection:
+        for statement in (*ERASE, *ERASE_OWN):
+            connection.execute(statement, {"tenant": tenant})
+
+
+@contextmanager
 def entries_of_its_own(clock: Callable[[], int] = lambda: NOW, tenant: str = "", **more: Any) -> Iterator[Any]:
     from memory_server.storage.postgres.entries import PostgresEntries
 
     postgres()
-    yield PostgresEntries(clock, database(), tenant or f"test-{token_hex(8)}", **more)
+    named = tenant or f"test-{token_hex(8)}"
+    yield PostgresEntries(clock, database(), named, **more)
+    if not tenant:
+        erase(named)

@@ -22,6 +22,10 @@ from nlp.index_terms import IndexTerm, index_form, signature, terms_of
 
 IDLE_SECONDS = 5
 """How long the transaction of a node that stopped in the middle keeps others out."""
+_TABLES = (
+    "terms changes entries operations scopes vectors model_calls uses copies recalls erasures erased stores settled"
+)
+ERASE_OWN = tuple(f"delete from memory_server.all_{table} where tenant = %(tenant)s" for table in _TABLES.split())
 _COUNTS = ("entries", "operations", "documents", "tokens")
 _PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z]\w*)")
 _MOST_COUNT, _MOST_BYTES = 4095, 700_000
