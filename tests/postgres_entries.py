@@ -47,3 +47,20 @@ def entries_of_its_own(clock: Callable[[], int] = lambda: NOW, tenant: str = "",
     yield PostgresEntries(clock, database(), named, **more)
     if not tenant:
         erase(named)
+
+
+def everywhere(text: str, url: str | None = None) -> list[str]:
+    """The tables of the whole database, those of PostgreSQL too, whose rows hold a text, whoever's they are."""
+    import psycopg
+
+    with psycopg.connect(url or postgres(), autocommit=True) as connection:
+        tables = connection.execute("select format('%I.%I', schemaname, tablename) from pg_tables").fetchall()
+        forms = [f"%{text}%", f"%{text.encode().hex()}%"]
+        held = "select count(*) from {} t where t::text ilike %s or t::text ilike %s"
+        found = [(name, connection.execute(held.format(name), forms).fetchone()) for (name,) in tables]
+        return [name for name, count in found if count != (0,)]
+
+
+def analyze() -> None:
+    with database().connect() as connection:
+        connection.execute("analyze")

@@ -115,6 +115,10 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Settings]:
         yield Settings(seed=1, store=store)
 
 
+def in_project(kept: Settings, folder: Path) -> Settings:
+    return Settings(seed=1, store=kept.store, layers={"project_dir": folder / "project"})  # type: ignore[arg-type]
+
+
 @pytest.fixture(params=ENGINES)
 async def engine(
     request: pytest.FixtureRequest, kept: Settings, tmp_path: Path, elsewhere: None
@@ -189,8 +193,10 @@ async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_
     assert gone.id == item.id
 
 
-async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(tmp_path: Path, elsewhere: None) -> None:
-    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(
+    kept: Settings, tmp_path: Path, elsewhere: None
+) -> None:
+    settings = in_project(kept, tmp_path)
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         await app.knowledge.sessions.add(SessionIds("bob"), "apples are green", mode="direct")
@@ -232,8 +238,10 @@ async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_
     assert await engine.texts() == ["stones do not"]
 
 
-async def test_one_undo_brings_back_what_was_forgotten_in_every_family(tmp_path: Path, elsewhere: None) -> None:
-    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+async def test_one_undo_brings_back_what_was_forgotten_in_every_family(
+    kept: Settings, tmp_path: Path, elsewhere: None
+) -> None:
+    settings = in_project(kept, tmp_path)
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         engines = app.memories.engines

@@ -14,11 +14,19 @@ from typing import Any
 import pytest
 from entries_held import figures, get, search
 from knowledge.mixed_notes import mixed_notes
-from postgres_entries import NOW, database, entries_of_its_own
+from postgres_entries import NOW, analyze, database, entries_of_its_own, everywhere, url_of_its_own
 
+from memory_server.app import open_memory
+from memory_server.config import Settings
+from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter, Operation, Query, archived
+from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.memories import forgetting
 from memory_server.storage.entries.sqlite_store import SqliteStore
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import call
 
 pytestmark = pytest.mark.anyio
 NOTES, ALICE = Scope("notes"), Scope("sessions", "alice")
@@ -292,3 +300,40 @@ async def test_a_copy_in_the_other_database_is_equal_and_goes_on(store: Any, tmp
     assert back[0] == back[1]
     assert not await other.adopt(tmp_path / "copy.sqlite3"), "something is there already"
     await file.aclose()
+
+
+async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_table_of_the_database_holds_it(
+    tmp_path: Path, elsewhere: None
+) -> None:
+    marker = f"Zq{random.randrange(10**6):06}xw"
+    with url_of_its_own() as url:
+        async with open_memory(tmp_path, settings=Settings(seed=1, store=url)) as app:
+            notes, engines = app.knowledge.notes, app.memories.engines
+            told = await notes.remember("tech", f"about {marker}", f"The number of {marker} is 4711", tags=[marker])
+            await notes.edit(told.entry.ref, append=f"more about {marker}")
+            await notes.remember("tech", "pet", "The cat is called Miso.")
+            await app.knowledge.sessions.add(SessionIds("alice"), f"{marker} likes tea", mode="direct")
+            await app.conversation().short_term.add([Message("user", f"I met {marker} yesterday")])
+            await notes.reindex()  # a copy of all of it is set aside
+            await call(
+                TOOLS["recall_turn"], app.call, {"messages": [{"role": "user", "content": f"Where is {marker}?"}]}
+            )
+            await asyncio.to_thread(app.recalls.write)
+            await notes.recall(marker)
+            items, words = await forgetting.find(engines, [marker], Sought(archived=None))
+            erasure = await forgetting.erasure_of(engines, items, words)
+            before = {each.name for each in await asyncio.to_thread(app.home.holding, erasure)}
+            assert before >= {f"memory_server.all_{name}" for name in ("entries", "changes", "copies")}
+            assert "memory_server.commits" in before
+            analyze()  # what the planner knows of the values
+            await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
+            await asyncio.to_thread(app.home.erased.end)
+            assert app.home.holding(erasure) == []
+            assert everywhere(marker) == []
+            assert app.home.erased.holds([f"The number of {marker} is 4711\nmore about {marker}"])
+            # Another node knows it too, and finds the rest.
+            async with open_memory(tmp_path / "other", settings=Settings(seed=1, store=url)) as other:
+                assert other.home.erased.holds([told.entry.body])
+                assert [hit.entry.body for hit in (await other.knowledge.notes.recall("cat")).hits] == [
+                    "The cat is called Miso."
+                ]

@@ -100,10 +100,18 @@ class ErasedRows(_Rows):
         return None if found is None or found[0] is None else begun_of(found[0].encode())
 
     def end(self) -> None:
-        """Also lets PostgreSQL clear the dead rows, where its user may."""
+        """Before and after it, PostgreSQL clears the dead rows, where its user may."""
+        self._vacuum()
         self._do(lambda rows: rows.execute("UPDATE erasures SET now = NULL"))
+        self._vacuum("all_erasures")
+
+    def _vacuum(self, *tables: str) -> None:
+        def work(attempt: Attempt) -> None:
+            for table in tables or _columns(attempt.connection):
+                attempt.connection.execute(sql.SQL("vacuum {}").format(sql.Identifier("memory_server", table)))
+
         with suppress(StorageError):
-            self._database.work(_vacuum, seconds=_VACUUM_SECONDS)
+            self._database.work(work, seconds=_VACUUM_SECONDS)
 
     def holds(self, texts: Iterable[str]) -> bool:
         def work(rows: OwnRows) -> bool:
@@ -161,8 +169,3 @@ def _values(connection: Connection, table: str, columns: dict[str, str], tenant:
                 yield data
                 with suppress(zlib.error):
                     yield zlib.decompress(data)
-
-
-def _vacuum(attempt: Attempt) -> None:
-    for table in _columns(attempt.connection):
-        attempt.connection.execute(sql.SQL("vacuum {}").format(sql.Identifier("memory_server", table)))
