@@ -61,3 +61,17 @@ def tenant_of_its_own() -> Iterator[tuple[Database, str]]:
             for statement in ERASE:
                 connection.execute(statement, {"tenant": name})
         database.close()
+
+
+@contextmanager
+def database_of_its_own() -> Iterator[str]:
+    """The URL of an empty database, which is dropped afterwards."""
+    name = f"memory_server_{token_hex(8)}"
+    with psycopg.connect(postgres(), autocommit=True) as connection:
+        connection.execute(f"create database {name} template template0 encoding 'UTF8'")
+    host, _, query = postgres().partition("?")
+    try:
+        yield f"{host.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")
+    finally:
+        with psycopg.connect(postgres(), autocommit=True) as connection:
+            connection.execute(f"drop database {name} with (force)")

@@ -94,7 +94,9 @@ class CommandParser(language.Parser):
 
 def parser() -> CommandParser:
     """All commands with their flags; docs/reference/commands.md is generated from it."""
-    top = CommandParser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
+    # `copy --to` is not an abbreviation of --tools.
+    usage = "memory-server [SETTINGS] COMMAND ..."
+    top = CommandParser(prog="memory-server", description=ABOUT, usage=usage, allow_abbrev=False)
     _add_settings(top, shown=True)
     conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
     top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
@@ -248,7 +250,7 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = flags.command
-    if hasattr(flags, "tenant") and command.name != "tokens":
+    if hasattr(flags, "tenant") and command.name not in ("tokens", "copy", "migrate"):
         home = config.home_of(settings, lambda: 0)
         try:
             if command.name not in ADDING and not home.has_tenant(flags.tenant):

@@ -103,6 +103,16 @@ class Home:
         self.given = GivenLines(place)
         self.recalls: RecallLog = RecallFiles(place)
 
+    def migrate(self, *, dry_run: bool = False) -> list[int]:
+        """Bring the form of what is kept up to date; the numbers of the steps. Raises InvalidInput: files need none."""
+        raise InvalidInput("Only a database has tables; name one as `store`, such as postgresql://user@host/database.")
+
+    def refuse_newer(self, conversation_id: str) -> None:
+        """Raises StorageUnwritable: a newer memory-server has written a conversation."""
+        from memory_server.storage.json_store.conversation_files import refuse_newer
+
+        refuse_newer(find_folder(self.place, conversation_id))
+
     def place_of(self, conversation_id: str) -> str:
         """Where a conversation is kept, for people."""
         return str(find_folder(self.place, conversation_id))

@@ -384,6 +384,16 @@ class ConversationFiles(Past):
         return replace(position, header=header, place=journal.read(self._journal)[2], torn=b"")
 
 
+def refuse_newer(folder: Path) -> None:
+    """Raises StorageUnwritable: a newer memory-server wrote the conversation in `folder`."""
+    header = journal.read_header(folder / folders.PRIVATE / "journal.jsonl")
+    if header is not None and header.format > journal.FORMAT:
+        raise StorageUnwritable(
+            _("{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format),
+            folder,
+        )
+
+
 def _snapshots_of(state: ConversationState) -> dict[str, bytes]:
     return {
         snapshots.SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),

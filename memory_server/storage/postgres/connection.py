@@ -230,6 +230,16 @@ class Database:
             )
         )
 
+    def migrate(self, *, dry_run: bool = False) -> list[int]:
+        """Apply what the tables lack, or only say what that is; its numbers. Raises StorageError."""
+        try:
+            with self.connect() as connection:
+                return schema.missing(connection) if dry_run else schema.apply(connection)
+        except psycopg.Error as error:
+            if _is_lost(error):
+                raise self._given_up(error, Attempt(0.0)) from None
+            raise _refused(error, self) from error
+
     def _unknown(self) -> OutcomeUnknown:
         return OutcomeUnknown(
             _(

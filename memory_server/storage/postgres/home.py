@@ -55,6 +55,12 @@ class PostgresHome(Home):
         self.pause = PauseRow(database, tenant)  # type: ignore[assignment]
         self.recalls: RecallLog = RecallRows(database, tenant)
 
+    def migrate(self, *, dry_run: bool = False) -> list[int]:
+        return self.database.migrate(dry_run=dry_run)
+
+    def refuse_newer(self, conversation_id: str) -> None:
+        """A newer database is refused as a whole."""
+
     def place_of(self, conversation_id: str) -> str:
         return self.shown
 

@@ -25,8 +25,10 @@ def migrations() -> dict[int, str]:
 def missing(connection: psycopg.Connection[Any]) -> list[int]:
     """The numbers of the migrations that the database lacks. Raises StorageUnwritable: it has newer ones."""
     known, there = migrations(), 0
-    [[table]] = connection.execute("select to_regclass('memory_server.migrations')").fetchall()
-    if table is not None:
+    # Not `to_regclass`, which may answer from before another node migrated.
+    if connection.execute(
+        "select from pg_catalog.pg_tables where schemaname = 'memory_server' and tablename = 'migrations'"
+    ).fetchall():
         [[there]] = connection.execute("select coalesce(max(number), 0) from memory_server.migrations").fetchall()
     if there > max(known):
         raise StorageUnwritable(
