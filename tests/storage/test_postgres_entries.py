@@ -17,6 +17,7 @@ from knowledge.mixed_notes import mixed_notes
 from postgres_entries import NOW, analyze, database, entries_of_its_own, everywhere, url_of_its_own
 
 from memory_server.app import open_memory
+from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.lifecycle import Sought
 from memory_server.kernel.messages import Message
@@ -337,3 +338,38 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
                 assert [hit.entry.body for hit in (await other.knowledge.notes.recall("cat")).hits] == [
                     "The cat is called Miso."
                 ]
+
+
+async def test_the_copy_of_a_folder_and_back_has_entries_recalls_and_what_was_erased(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], elsewhere: None
+) -> None:
+    def run(source: str, target: str, *more: str) -> tuple[int, str]:
+        return main(["copy", "--from", source, "--to", target, *more]), "".join(capsys.readouterr())
+
+    here, back = str(tmp_path / "here"), str(tmp_path / "back")
+    with url_of_its_own() as there:
+        async with open_memory(here) as app:
+            note = await app.knowledge.notes.remember("tech", "pool", "at most 20")
+            edit = await app.knowledge.notes.edit(note.entry.ref, append="or 30")
+            await app.knowledge.refs.add("A long log of a build")
+            await app.conversation().short_term.add([Message("user", "The password is Xyzzy-4711")])
+            items, words = await forgetting.find(app.memories.engines, ["Xyzzy-4711"], Sought())
+            erasure = await forgetting.erasure_of(app.memories.engines, items, words)
+            await forgetting.erase(app.memories.engines, erasure, app.home.erased, app.home.recalls)
+            app.home.erased.end()
+            app.home.recalls.append({"id": "1", "at": "2026-06-20T08:00:00.000Z", "conversation": "c", "said": "吃?"})
+        status, said = await asyncio.to_thread(run, here, there, "--dry-run")
+        assert (status, "knowledge would be copied: 2 entries" in said) == (0, True), said
+        for source, target in ((here, there), (there, back)):
+            status, said = await asyncio.to_thread(run, source, target)
+            assert (status, "knowledge copied: 2 entries" in said) == (0, True), said
+            status, said = await asyncio.to_thread(run, source, target)
+            assert (status, "knowledge is already there" in said) == (0, True), said
+        for given in (Settings(store=there, data_dir=tmp_path / "x"), Settings(data_dir=Path(back))):
+            async with open_memory(settings=given) as app:
+                assert app.home.erased.holds(erasure.texts)
+                assert [line["said"] for line in app.home.recalls.lines()] == ["吃?"]
+                assert (await app.knowledge.lifecycle.undo(edit.change_id or "")).steps
+                assert [hit.entry.body for hit in (await app.knowledge.notes.recall("pool")).hits] == ["at most 20"]
+        status, said = await asyncio.to_thread(run, here, there)
+        assert (status, "it differs; nothing is merged" in said) == (1, True), said

@@ -24,6 +24,7 @@ from memory_server.storage.postgres.entry_rows import OwnRows
 T = TypeVar("T")
 _SMALL_SECONDS, _VACUUM_SECONDS = 2.0, 600.0
 _PAGE = 500
+_ERASED = "INSERT INTO erased(hash) VALUES(?) ON CONFLICT DO NOTHING"
 
 
 class _Rows:
@@ -85,15 +86,27 @@ class ErasedRows(_Rows):
     _key: bytes | None = None
 
     def begin(self, erasure: Erasure) -> None:
-        def work(rows: OwnRows) -> bytes:
-            rows.execute("INSERT INTO erasures(key) VALUES(?) ON CONFLICT DO NOTHING", (secrets.token_bytes(32),))
+        def work(rows: OwnRows) -> None:
+            key = _key_of(rows, secrets.token_bytes(32))
             rows.execute("UPDATE erasures SET now = ?", (codec.dumps(asdict(erasure)).decode(),))
-            key = bytes(rows.execute("SELECT key FROM erasures").fetchone()[0])
-            hashes = [(hash_of(key, text),) for text in erasure.marks]
-            rows.executemany("INSERT INTO erased(hash) VALUES(?) ON CONFLICT DO NOTHING", hashes)
-            return key
+            rows.executemany(_ERASED, [(hash_of(key, text),) for text in erasure.marks])
 
-        self._key = self._do(work)
+        self._do(work)
+
+    def known(self) -> tuple[bytes, frozenset[str]]:
+        def work(rows: OwnRows) -> tuple[bytes, frozenset[str]]:
+            key = rows.execute("SELECT key FROM erasures").fetchone()
+            return bytes(key[0]) if key else b"", frozenset(row[0] for row in rows.execute("SELECT hash FROM erased"))
+
+        return self._do(work, writes=False)
+
+    def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
+        def work(rows: OwnRows) -> bool:
+            same = _key_of(rows, key) == key
+            rows.executemany(_ERASED, [(each,) for each in hashes if same])
+            return same
+
+        return self._do(work)
 
     def begun(self) -> Erasure | None:
         found = self._do(lambda rows: rows.execute("SELECT now FROM erasures").fetchone(), writes=False)
@@ -136,6 +149,12 @@ class ErasedRows(_Rows):
                 ]
 
         return self._database.work(work, seconds=_VACUUM_SECONDS)
+
+
+def _key_of(rows: OwnRows, key: bytes) -> bytes:
+    """The key of the hashes, which is `key` from now on if there was none."""
+    rows.execute("INSERT INTO erasures(key) VALUES(?) ON CONFLICT DO NOTHING", (key,))
+    return bytes(rows.execute("SELECT key FROM erasures").fetchone()[0])
 
 
 def _columns(connection: Connection) -> dict[str, dict[str, str]]:
