@@ -92,6 +92,8 @@ class ScopeRows:
     """`ports.ScopeView` on a connection; a scope that does not exist holds nothing, and gets a number with `make`.
     `embeds`: the model of the vectors, "" for none."""
 
+    FOUND: ClassVar[str] = ""
+    """How `WITH` says that the hits are found once, before anything is joined to them."""
     AMONG: ClassVar[str]
     """SQL after a column: it has one of the values that `listed` makes one value of."""
     TAGGED: ClassVar[str]
@@ -361,10 +363,10 @@ class ScopeRows:
         condition, values = self._condition(replace(where, projects=None, unexpired_at_ms=None))
         scored, terms = self._scored(sought)
         rows = self._connection.execute(
-            f"SELECT e.id, found.score, CASE{cases} ELSE '' END FROM ({scored}) found "
+            f"WITH found AS {self.FOUND}({scored}) SELECT e.id, found.score, CASE{cases} ELSE '' END FROM found "
             f"JOIN entries e ON e.id = found.id WHERE e.scope = ? AND {condition} "
             "ORDER BY found.score, e.updated_ms DESC, e.id DESC",
-            (*given, *terms, self._number, *values),
+            (*terms, *given, self._number, *values),
         ).fetchall()
         return [(row[0], row[1]) for row in rows if not row[2]], Counter(row[2] for row in rows if row[2])
 

@@ -65,18 +65,19 @@ class PostgresEntries(DatabaseStore[OwnRows]):
 
         def do(attempt: Attempt) -> T:
             rows = OwnRows(attempt, self.tenant, writes=True)
+            rows.lock()
+            if attempt.again and rows.was_committed():
+                return done[-1]
+            attempt.again = False
             try:
-                rows.lock()
-                if attempt.again and rows.was_committed():
-                    return done[-1]
-                attempt.again = False
-                done[:] = [write(rows)]
+                with attempt.connection.pipeline():  # what needs no answer goes in one journey
+                    done[:] = [write(rows)]
+                    if rows.changed:
+                        rows.finish()
+                        attempt.sent = True
+                    attempt.connection.execute("commit" if rows.changed else "rollback")
             except errors.UniqueViolation as error:
                 raise name_taken() from error
-            if rows.changed:
-                rows.finish()
-                attempt.sent = True
-            attempt.connection.execute("commit" if rows.changed else "rollback")
             return done[-1]
 
         self._refuse_read_only()
@@ -87,6 +88,7 @@ class PostgresEntries(DatabaseStore[OwnRows]):
 
     async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
         def write(rows: OwnRows) -> None:
+            rows.take_time()
             operations.erase(rows, erasure)
             entry_copies.erase_copies(rows, erasure)
 
@@ -114,6 +116,7 @@ class PostgresEntries(DatabaseStore[OwnRows]):
         def write(rows: OwnRows) -> bool:
             if operations.scopes(rows):
                 return False
+            rows.take_time()
             with sqlite_work.errors_named(path), closing(schema.connect(path, "immutable", 0)) as copy:
                 schema.check(copy, path)
                 entry_copies.take_copy(rows, copy)
@@ -127,6 +130,7 @@ class PostgresEntries(DatabaseStore[OwnRows]):
         dated = self._dated(operation)
 
         def write(rows: OwnRows) -> tuple[int, Path | None]:
+            rows.take_time()
             with sqlite_work.errors_named(path), closing(schema.connect(None, "rw", 0)) as stage:
                 entry_copies.fill_stage(rows, stage, path, self.wait_seconds)
                 former = entry_copies.set_aside(rows, self.clock(), self.keep_ms) if operations.scopes(rows) else None

@@ -20,6 +20,7 @@ from sandbox.locale import _
 
 def fill_copy(rows: OwnRows, copy: Connection) -> None:
     """Put all of it into an empty database of SQLite."""
+    rows.take_time()
     copy.execute("BEGIN")
     with copy:
         for table in KEPT:

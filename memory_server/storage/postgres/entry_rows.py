@@ -6,6 +6,7 @@ The statements of storage/entries name no tenant: they see views of the tables, 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -20,8 +21,9 @@ from memory_server.storage.entries.rows import INDEXED, ScopeRows
 from memory_server.storage.postgres.connection import Attempt
 from nlp.index_terms import IndexTerm, index_form, signature, terms_of
 
-IDLE_SECONDS = 5
-"""How long the transaction of a node that stopped in the middle keeps others out."""
+IDLE_SECONDS, LONG_SECONDS = 5, 600.0
+"""How long the transaction of a node that stopped in the middle keeps others out; and how long one waits for the answer
+to a statement about all that is kept."""
 _TABLES = (
     "terms changes entries operations scopes vectors model_calls uses copies recalls erasures erased stores settled"
 )
@@ -32,13 +34,14 @@ _MOST_COUNT, _MOST_BYTES = 4095, 700_000
 """How often a term counts at most, because a position ends at 16,383; and bytes of lexemes of one vector, which has at
 most 1 MB with their positions."""
 _LABELS = dict(zip(INDEXED, "ABC", strict=True))
+_COUNTED = " + ".join(
+    f"coalesce((places[{n}] >> 2) * (array{list(INDEXED.values())})[(places[{n}] & 3) + 1], 0)" for n in (1, 2, 3)
+)
 _SCORED = f"""
-  WITH sought AS (SELECT lexeme, number FROM unnest(?::text[]) WITH ORDINALITY s(lexeme, number)),
-  hits AS MATERIALIZED (
-    SELECT t.entry, t.size, s.number, (
-      SELECT sum((p >> 2) * (array{list(INDEXED.values())})[(p & 3) + 1])::float8 FROM unnest(u.positions) p) frequency
-    FROM terms t
-    CROSS JOIN LATERAL unnest(ts_filter(setweight(t.vector, 'D', ?::text[]), '{{d}}')) u JOIN sought s USING (lexeme)
+  WITH hits AS MATERIALIZED (
+    SELECT t.entry, t.size, array_position(?::text[], u.lexeme) number, ({_COUNTED})::float8 frequency
+    FROM searched t CROSS JOIN LATERAL
+      unnest(ts_filter(setweight(t.vector, 'D', ?::text[]), '{{d}}')) u(lexeme, places, labels)
     WHERE t.vector @@ ?::tsquery),
   store AS (SELECT documents::float8 documents, tokens::float8 / greatest(documents, 1) average FROM stores),
   weights AS (
@@ -80,6 +83,7 @@ class OwnRows:
 
     def __init__(self, attempt: Attempt, tenant: str, *, writes: bool) -> None:
         self._connection, self._token, self.changed = attempt.connection, attempt.token, False
+        self._patience = attempt.left + 1.0
         self.numbers = Counter[str]()
         settings = {
             "search_path": "memory_server,pg_catalog",
@@ -91,6 +95,12 @@ class OwnRows:
         mode = "read committed" if writes else "repeatable read read only"
         begin = sql.SQL(f"begin isolation level {mode}; select ") + sql.SQL(", ").join(each)
         self._connection.execute(begin, prepare=False)  # one journey
+
+    def take_time(self) -> None:
+        """What is done takes long, here or in the database."""
+        self._patience = LONG_SECONDS
+        self._connection.deadline = time.monotonic() + LONG_SECONDS
+        self._connection.execute("set local idle_in_transaction_session_timeout to 0")
 
     def lock(self) -> None:
         """Let nobody else write to the knowledge of this tenant until the transaction ends."""
@@ -116,6 +126,7 @@ class OwnRows:
 
     def execute(self, statement: str, values: Any = (), /) -> Any:
         self.changed = self.changed or not statement.lstrip().startswith(("SELECT", "WITH"))
+        self._go_on()
         given = (
             {name: kept(each) for name, each in values.items()} if isinstance(values, Mapping) else [*map(kept, values)]
         )
@@ -123,8 +134,13 @@ class OwnRows:
 
     def executemany(self, statement: str, values: Any, /) -> None:
         self.changed = self.changed or bool(values)
+        self._go_on()
         with self._connection.cursor() as cursor:
             cursor.executemany(_translated(statement), [[*map(kept, each)] for each in values])
+
+    def _go_on(self) -> None:
+        """Patience is with each statement, since what goes before it was answered."""
+        self._connection.deadline = max(self._connection.deadline, time.monotonic() + self._patience)
 
     def insert(self, table: Literal["entries", "operations"], values: Mapping[str, Any]) -> int:
         column = {"entries": "id", "operations": "seq"}[table]
@@ -144,6 +160,7 @@ class OwnRows:
         return f"({column}::json ->> '{name}')"
 
     def empty_index(self) -> None:
+        self.take_time()
         self.execute("DELETE FROM terms")
         self.execute("UPDATE stores SET terms = ?", (signature(),))
         self.numbers.update({name: -self.numbers[name] for name in ("documents", "tokens")})
@@ -154,6 +171,7 @@ class OwnRows:
 
 
 class PostgresRows(ScopeRows):
+    FOUND = "MATERIALIZED "
     AMONG = "= ANY(?)"
     TAGGED = "e.folded && ?"
     HOLDS = (
@@ -241,7 +259,7 @@ class PostgresRows(ScopeRows):
         """As above. Of an entry with several vectors, what one of them holds."""
         query = " & ".join(self._lexeme(each.term) for each in sought)
         found = self._connection.execute(
-            "SELECT DISTINCT entry FROM terms WHERE vector @@ ?::tsquery ORDER BY entry", (query,)
+            "SELECT DISTINCT entry FROM searched WHERE vector @@ ?::tsquery ORDER BY entry", (query,)
         )
         return [row[0] for row in found]
 
@@ -253,7 +271,7 @@ class PostgresRows(ScopeRows):
         ]
         found = self._connection.execute(
             "SELECT t.entry, q.number - 1 FROM unnest(?::tsquery[]) WITH ORDINALITY q(query, number) "
-            "JOIN terms t ON t.vector @@ q.query",
+            "CROSS JOIN LATERAL (SELECT entry FROM searched WHERE vector @@ q.query OFFSET 0) t",  # each looks into the index
             (queries,),
         )
         for entry, number in found:

@@ -52,7 +52,7 @@ create table memory_server.all_terms (
   vector tsvector not null,
   primary key (tenant, entry, part)
 );
-create index terms_vector on memory_server.all_terms using gin (vector);
+create index terms_vector on memory_server.all_terms using gin (vector) with (gin_pending_list_limit = 256);
 
 create table memory_server.all_operations (
   tenant text collate "C" not null default memory_server.tenant(), seq bigint not null,
@@ -125,6 +125,9 @@ create view memory_server.entries as
     examples, body, folded from memory_server.all_entries where tenant = memory_server.tenant();
 create view memory_server.terms as
   select entry, part, size, vector from memory_server.all_terms where tenant = memory_server.tenant();
+-- A lexeme names its scope, so it finds no row of another tenant; written so, the planner takes the index of lexemes.
+create view memory_server.searched as
+  select entry, part, size, vector from memory_server.all_terms where tenant || '' = memory_server.tenant();
 create view memory_server.operations as
   select seq, at_ms, scope, op, by, caller, entries, error, took_ms, detail
   from memory_server.all_operations where tenant = memory_server.tenant();
