@@ -1,4 +1,4 @@
-"""PostgreSQL servers of a test's own, which may crash: in a folder of its own, on a loopback port and a socket there."""
+"""PostgreSQL servers of a test's own, which may crash: in a folder, on a loopback port and a socket."""
 
 from __future__ import annotations
 
@@ -34,13 +34,8 @@ class Cluster:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def start(self, *settings: str) -> None:
-        given = [
-            *_SETTINGS,
-            f"port={self.port}",
-            f"unix_socket_directories={self.folder}",
-            "listen_addresses=127.0.0.1",
-        ]
-        flags = " ".join(f"-c {each}" for each in (*given, *settings))
+        where = f"port={self.port}", f"unix_socket_directories={self.folder}", "listen_addresses=127.0.0.1"
+        flags = " ".join(f"-c {each}" for each in (*_SETTINGS, *where, *settings))
         self._run("pg_ctl", "-D", self.data, "-l", self.log, "-o", flags, "-w", "-s", "start")
 
     def stop(self, mode: str = "immediate") -> None:

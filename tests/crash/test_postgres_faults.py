@@ -69,6 +69,7 @@ def told(nodes: list[subprocess.Popen[str]], seconds: float) -> Told:
                 found.ok[name] = chat, int(more[0].partition("-")[0])
                 found.slowest = max(found.slowest, float(more[1]))
             elif kind in ("unknown", "failed"):
+                print(line)
                 getattr(found, kind).add(name)
     return found
 
@@ -193,8 +194,11 @@ def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(size:
     with clusters() as first:
         second = Cluster(first.folder, copy_of=first)
         second.start()
-        first.stop("fast")
-        first.start("synchronous_standby_names=copy")
+        with psycopg.connect(first.url, autocommit=True) as connection:
+            connection.execute("alter system set synchronous_standby_names = 'copy'")
+            connection.execute("select pg_reload_conf()")
+            while connection.execute("select from pg_stat_replication where sync_state = 'sync'").fetchone() is None:
+                time.sleep(0.05)
         with of_its_own(first) as tenant:
             hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
             url = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
@@ -317,8 +321,9 @@ async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(cut: 
             pytest.skip("the server has no port")
         proxy = Proxy(host, port)
         url = postgres().replace(f"{host}:{port}", f"127.0.0.1:{proxy.port}")
-        database = Database(url, 2.0, PostgresSettings(prepare=False))
-        store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=2.0))
+        patience = 2.0 if away else 30.0
+        database = Database(url, patience, PostgresSettings(prepare=False))
+        store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=patience))
         direct = Database(postgres())
         other = PostgresStore(direct, tenant, lambda: NOW)
         await add(store, "warm", chat="elsewhere")

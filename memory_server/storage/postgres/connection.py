@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 FIRST_SECONDS = 2.0
 """Patience before the database answered for the first time: what is set may be wrong."""
-_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.02, 0.5
+_PAUSE_SECONDS, _MOST_PAUSE_SECONDS, _POOL_SECONDS = 0.02, 0.5, 1.0
 _LOST = ("08", "57P0", "25006", "25P03", "53300", "40001", "40P01", "57014")
 """Beginnings of the codes of errors after which another attempt may succeed: the connection is lost, the server ends,
 starts or is a standby, waited too long for this client, has no connection left, or chose this transaction to fail."""
@@ -126,6 +126,8 @@ class Database:
             ) from None
         self.shown = shown(parts)
         self._conninfo = conninfo.make_conninfo("", **(_USUAL | parts))
+        # What the pool warns of is said by the errors below, once, and without a line of the client library.
+        logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._prepare = {"autocommit": True, "prepare_threshold": 5 if given.prepare else None}
         self._pool = ConnectionPool(
             self._conninfo,
@@ -170,7 +172,7 @@ class Database:
                 if not _is_lost(error):
                     raise (self._unknown() if attempt.again else _refused(error, self)) from error
                 losses += 1
-                if losses > self._connections or isinstance(error, PoolTimeout):
+                if losses > self._connections and not isinstance(error, PoolTimeout):
                     pause = min(_MOST_PAUSE_SECONDS, pause * 2 or _PAUSE_SECONDS)
                 if attempt.left <= pause:
                     raise self._given_up(error, attempt) from None
@@ -186,7 +188,8 @@ class Database:
         with self._opening:
             if self._pool.closed:
                 self._pool.open()
-        with self._pool.connection(attempt.left) as connection:
+        # Asked again and again: a pool that gave up to connect begins again only when it is asked.
+        with self._pool.connection(min(attempt.left, _POOL_SECONDS)) as connection:
             connection.deadline = attempt.deadline + 1.0  # of the server is the first word about a lock
             attempt.connection = connection
             try:

@@ -1,0 +1,279 @@
+"""PostgreSQL beside JSON files, in one sitting, with ratios: python tests/bench/bench_postgres.py [--quick]
+
+Files and database take turns on one disk. Needs the server that tests/postgres.py names; the database that it makes is
+dropped at the end. Each line ends with its goal, and the exit status is 1 where one is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import httpx2 as httpx
+import psycopg
+from bench_storage import NOW, QUIET, memory
+from http_server import TOKEN, Server, serving
+from postgres import database_of_its_own
+
+from memory_server.conversations.changes import Added
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.ports import ConversationStore
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.postgres.connection import Database
+from memory_server.storage.postgres.conversations import PostgresStore, packed
+from memory_server.storage.postgres.log import place_of
+
+QUICK = "--quick" in sys.argv
+MEMORIES = 30
+USERS = 16
+missed: list[str] = []
+
+
+def line(what: str, figure: str, goal: str, good: bool = True) -> None:
+    print(f"{what:<58} {figure:<34} {goal}{'' if good else '   MISSED'}", flush=True)
+    if not good:
+        missed.append(what)
+
+
+async def timed(act: Callable[[], Awaitable[Any]]) -> float:
+    began = time.perf_counter()
+    await act()
+    return (time.perf_counter() - began) * 1000
+
+
+def p50(times: list[float]) -> float:
+    return statistics.median(times)
+
+
+def p95(times: list[float]) -> float:
+    return sorted(times)[int(len(times) * 0.95)]
+
+
+async def add(store: ConversationStore, chat: str, new: Any) -> None:
+    await store.update(chat, lambda _: ([Added(new)], None), by="bench")
+
+
+async def beside_files(url: str, folder: Path, rounds: int) -> None:
+    """Durable adds and warm reads, in turns."""
+    database = Database(url)
+    stores: dict[str, ConversationStore] = {
+        "files": JsonFileStore(folder, lambda: NOW, QUIET),
+        "database": PostgresStore(database, "beside", lambda: NOW, QUIET),
+    }
+    rng, adds, reads = Random(1), {name: list[float]() for name in stores}, {name: list[float]() for name in stores}
+    for number in range(rounds):
+        new = memory(rng, f"m{number}")
+        for name, store in stores.items():
+            adds[name].append(await timed(lambda s=store, n=new: add(s, "chat", n)))  # type: ignore[misc]
+        for name, store in stores.items():
+            reads[name].append(await timed(lambda s=store: s.read("chat")))  # type: ignore[misc]
+    ratio = p50(adds["database"]) / p50(adds["files"])
+    told = f"{p50(adds['database']):.2f} ms, {ratio:.2f} x files"
+    line("durable add, p50", told, "goal: at most 2 x", ratio <= 2)
+    told = f"{p50(reads['database']):.2f} ms (p95 {p95(reads['database']):.2f})"
+    line("warm read, p50", told, "goal: at most 0.5 ms", p50(reads["database"]) <= 0.5)
+    for store in stores.values():
+        await store.aclose()
+    database.close()
+
+
+def fill(url: str, tenant: str, count: int) -> None:
+    """Conversations of 30 memories that are folded, all alike, made in the server."""
+    rng = Random(2)
+    state = ConversationState("c", short_term={f"m{n}": memory(rng, f"m{n}") for n in range(MEMORIES)})
+    snapshot = packed(state.short_term.values(), (), None)
+    with psycopg.connect(url) as connection, connection.cursor() as cursor:
+        columns = "place, tenant, kind, name, version, base, snapshot, records"
+        with cursor.copy(f"copy memory_server.partitions ({columns}) from stdin") as copy:
+            for number in range(count):
+                name = f"c{number}"
+                place = place_of(tenant, "conversation", name)
+                copy.write_row((place, tenant, "conversation", name, MEMORIES, MEMORIES, snapshot, MEMORIES))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("vacuum analyze memory_server.partitions")
+
+
+async def many(url: str, small: int, large: int) -> None:
+    """The same acts among few and among many conversations, in turns."""
+    database = Database(url)
+    stores = {}
+    for count in (small, large):
+        await asyncio.to_thread(fill, url, f"of{count}", count)
+        stores[count] = PostgresStore(database, f"of{count}", lambda: NOW, replace(QUIET, open_conversations=2000))
+    rng = Random(3)
+    adds, reads, cold = ({count: list[float]() for count in stores} for _ in range(3))
+    for number in range(60 if QUICK else 200):
+        for count, store in stores.items():
+            chat = f"c{rng.randrange(count)}"
+            cold[count].append(await timed(lambda s=store, c=chat: s.read(c)))  # type: ignore[misc]
+            new = memory(rng, f"n{number}")
+            adds[count].append(await timed(lambda s=store, c=chat, n=new: add(s, c, n)))  # type: ignore[misc]
+            reads[count].append(await timed(lambda s=store, c=chat: s.read(c)))  # type: ignore[misc]
+    for what, times in (("durable add", adds), ("warm read", reads)):
+        ratio = p50(times[large]) / p50(times[small])
+        told = f"{p50(times[large]):.2f} ms, {ratio:.2f} x"
+        line(f"{what} among {large:,} beside {small:,} conversations", told, "goal: at most 1.5 x", ratio <= 1.5)
+    line("cold open of 30 memories, p50", f"{p50(cold[large]):.1f} ms", "goal: at most 10 ms", p50(cold[large]) <= 10)
+    ids = PostgresStore(database, f"of{large}", lambda: NOW, QUIET)
+    await asyncio.to_thread(fill, url, "ids", 10_000)
+    ids = PostgresStore(database, "ids", lambda: NOW, QUIET)
+    listed = p50([await timed(ids.conversations) for _ in range(9)])
+    line("list of 10,000 ids, p50", f"{listed:.0f} ms", "goal: at most 100 ms", listed <= 100)
+    for store in (*stores.values(), ids):
+        await store.aclose()
+    database.close()
+
+
+async def room(url: str, count: int) -> None:
+    """What a conversation of 30 memories takes on disk, with its commits."""
+    database = Database(url)
+    store = PostgresStore(database, "room", lambda: NOW, replace(QUIET, open_conversations=10))
+    await database.run(lambda attempt: None)
+    sizes = (
+        "select pg_total_relation_size('memory_server.partitions') + pg_total_relation_size('memory_server.commits')"
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        [[before]] = connection.execute(sizes).fetchall()
+        rng = Random(4)
+        for number in range(count):
+            for each in range(MEMORIES):
+                await add(store, f"c{number}", memory(rng, f"m{each}"))
+        [[after]] = connection.execute(sizes).fetchall()
+    kb = (after - before) / count / 1000
+    line("disk of a conversation with its commits", f"{kb:.1f} kB", "goal: at most 20 kB", kb <= 20)
+    await store.aclose()
+    database.close()
+
+
+# --- nodes over HTTP ---------------------------------------------------------------------------------------
+
+
+class Balancer:
+    """Round robin over nodes: a client asks the next one if one does not answer. A write may be repeated, because a
+    turn is known by its id."""
+
+    def __init__(self, nodes: list[Server]) -> None:
+        self._nodes, self._next = nodes, itertools.count()
+        self.passed_over = 0
+
+    def ask(self, client: httpx.Client, tool: str, body: dict[str, Any]) -> dict[str, Any]:
+        for _ in range(20):
+            node = self._nodes[next(self._next) % len(self._nodes)]
+            try:
+                answer = client.post(f"{node.url}/v1/{tool}", json=body, headers={"authorization": f"Bearer {TOKEN}"})
+            except httpx.TransportError:
+                self.passed_over += 1
+                continue
+            if answer.status_code in (503, 504):
+                self.passed_over += 1
+                continue
+            assert answer.status_code == 200, answer.text
+            return answer.json()  # type: ignore[no-any-return]
+        raise AssertionError("no node answers")
+
+
+def use(nodes: list[Server], seconds: float, users: int, killed: Server | None = None) -> tuple[list[float], int, int]:
+    """Users who each tell a turn and recall, again and again; times of the recalls, turns, and turns that are lost."""
+    balancer, recalls, told = Balancer(nodes), list[float](), list[tuple[str, str]]()
+    end = time.monotonic() + seconds
+
+    def user(number: int) -> None:
+        chat = f"user{number}-{id(nodes)}"
+        with httpx.Client(timeout=30) as client:
+            for turn in itertools.count():
+                if time.monotonic() > end:
+                    return
+                turn_id = f"{chat}-{turn}"
+                said = [{"role": "user", "content": f"In turn {turn} I planted {turn_id} apple trees in the garden"}]
+                said.append({"role": "assistant", "content": f"Apple trees of {turn_id} are noted."})
+                body = {"conversation_id": chat, "messages": said, "turn_id": turn_id}
+                balancer.ask(client, "remember_turn", body)
+                told.append((chat, turn_id))
+                asked = {
+                    "conversation_id": chat,
+                    "messages": [{"role": "user", "content": "Which apple trees were planted?"}],
+                }
+                began = time.perf_counter()
+                balancer.ask(client, "recall_turn", asked)
+                recalls.append((time.perf_counter() - began) * 1000)
+
+    threads = [threading.Thread(target=user, args=[number]) for number in range(users)]
+    for thread in threads:
+        thread.start()
+    if killed is not None:
+        time.sleep(seconds / 2)
+        killed.process.kill()
+    for thread in threads:
+        thread.join()
+    lost = 0
+    with httpx.Client(timeout=30) as client:
+        for chat in {chat for chat, _ in told}:
+            living = [node for node in nodes if node is not killed]
+            url = f"{living[0].url}/v1/get_memory_stats"
+            answer = client.post(url, json={"conversation_id": chat}, headers={"authorization": f"Bearer {TOKEN}"})
+            assert answer.status_code == 200, answer.text
+            lost += sum(1 for each in told if each[0] == chat) - answer.json()["total"]
+    return recalls, len(told), lost
+
+
+def nodes(url: str, folder: Path) -> None:
+    seconds = 6.0 if QUICK else 20.0
+    given = {"http__token": TOKEN, "store": url, "http__requests_per_minute": "1000000", "http__concurrent": "64"}
+    with ExitStack() as stack:
+        both = [stack.enter_context(serving(folder / name, **given)) for name in "ab"]
+        use(both, 2.0, USERS)  # warm
+        recalls, turns, lost = use(both[:1], seconds, USERS)
+        alone = turns / seconds
+        line(
+            f"recall on one node, {USERS} users at once, p95",
+            f"{p95(recalls):.0f} ms (p50 {p50(recalls):.0f})",
+            "peers: 150 to 200 ms",
+        )
+        line("turns told to one node", f"{alone:.0f} a second, {lost} lost", "goal: 0 lost", lost == 0)
+        recalls, turns, lost = use(both, seconds, 2 * USERS)
+        ratio = turns / seconds / alone
+        cores = os.cpu_count() or 1
+        goal = "goal: 1.7 x" if cores >= 8 else f"(1.7 x needs more than {cores} cores)"
+        line(
+            "turns told to two nodes",
+            f"{turns / seconds:.0f} a second, {ratio:.2f} x one",
+            goal,
+            ratio >= 1.7 or cores < 8,
+        )
+        recalls, turns, lost = use(both, seconds, 2 * USERS, killed=both[1])
+        line(
+            "the same, one node killed in the middle",
+            f"{turns} turns, {lost} lost, p95 {p95(recalls):.0f} ms",
+            "goal: 0 lost",
+            lost == 0,
+        )
+
+
+def main() -> int:
+    with database_of_its_own() as url, tempfile.TemporaryDirectory() as folder:
+        with suppress(KeyboardInterrupt):
+            asyncio.run(beside_files(url, Path(folder) / "files", 100 if QUICK else 400))
+            asyncio.run(many(url, 1_000, 10_000 if QUICK else 100_000))
+        with database_of_its_own() as fresh:
+            asyncio.run(room(fresh, 10 if QUICK else 60))
+        nodes(url, Path(folder))
+    print(f"{len(missed)} of the goals are missed" if missed else "all goals are met")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
