@@ -13,7 +13,7 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, Later
-from memory_server.storage.entries.rows import Database
+from memory_server.storage.entries.database import Database
 from memory_server.storage.entries.vectors import KEY_BYTES, vector_key
 
 T = TypeVar("T")

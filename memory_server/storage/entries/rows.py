@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
 import orjson
@@ -62,30 +62,6 @@ _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
 wanted ones are filtered."""
 _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 """Fields that the index depends on."""
-
-
-class Database(Protocol):
-    """A connection to a database of entries, in a transaction. Statements have `?` or `:name` for their values."""
-
-    def execute(self, statement: str, values: Any = (), /) -> Any:
-        """Its rows, as a cursor of the DB-API."""
-
-    def executemany(self, statement: str, values: Any, /) -> Any: ...
-    def insert(self, table: Literal["entries", "operations"], values: Mapping[str, Any]) -> int:
-        """Store a row, and give it the next number of its table."""
-
-    def view(self, scope: Scope, embeds: str = "", *, make: bool = False) -> ScopeRows: ...
-    def json_of(self, text: str | bytes, damaged: Any) -> Any:
-        """A value that was stored as JSON; `damaged` where it cannot be read, and such values are shown."""
-
-    def field(self, column: str, name: str) -> str:
-        """The SQL of a text in a column of JSON."""
-
-    def empty_index(self) -> None:
-        """Nothing of deleted entries is left in it; it is of the normal form of this process."""
-
-    def merge_index(self) -> None:
-        """Merge the pieces of the index."""
 
 
 class ScopeRows:

@@ -21,7 +21,7 @@ _FOUND = "SELECT rowid FROM terms WHERE terms MATCH ?"
 
 
 class Connection(sqlite3.Connection):
-    """A connection to a file of entries, or to memory; it is a `rows.Database`."""
+    """A connection to a file of entries, or to memory; it is a `Database`."""
 
     @property
     def lenient(self) -> bool:

@@ -15,7 +15,7 @@ from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, ModelCall, ScopeView
 from memory_server.storage.entries import operations, vectors
-from memory_server.storage.entries.rows import Database
+from memory_server.storage.entries.database import Database
 from sandbox.locale import _
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memory_server.kernel.scopes import Scope
 
 if TYPE_CHECKING:
-    from memory_server.storage.entries.rows import Database
+    from memory_server.storage.entries.database import Database
 
 KEY_BYTES = {"sessions": 16, "conversations": 20}
 """Bytes of the name of a vector: memories of conversations are kept elsewhere, so they are told apart by it."""

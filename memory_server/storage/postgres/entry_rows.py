@@ -79,7 +79,7 @@ def _translated(statement: str) -> str:
 
 
 class OwnRows:
-    """A transaction of a tenant; it is a `rows.Database`."""
+    """A transaction of a tenant; it is a `Database` of storage/entries."""
 
     def __init__(self, attempt: Attempt, tenant: str, *, writes: bool) -> None:
         self._connection, self._token, self.changed = attempt.connection, attempt.token, False
@@ -270,8 +270,9 @@ class PostgresRows(ScopeRows):
             for label in _LABELS.values()
         ]
         found = self._connection.execute(
+            # Each query looks into the index.
             "SELECT t.entry, q.number - 1 FROM unnest(?::tsquery[]) WITH ORDINALITY q(query, number) "
-            "CROSS JOIN LATERAL (SELECT entry FROM searched WHERE vector @@ q.query OFFSET 0) t",  # each looks into the index
+            "CROSS JOIN LATERAL (SELECT entry FROM searched WHERE vector @@ q.query OFFSET 0) t",
             (queries,),
         )
         for entry, number in found:
