@@ -54,7 +54,10 @@ def everywhere(text: str, url: str | None = None) -> list[str]:
     import psycopg
 
     with psycopg.connect(url or postgres(), autocommit=True) as connection:
-        tables = connection.execute("select format('%I.%I', schemaname, tablename) from pg_tables").fetchall()
+        tables = connection.execute(
+            "select name from pg_tables, format('%I.%I', schemaname, tablename) name "
+            "where has_table_privilege(name, 'select')"
+        ).fetchall()
         forms = [f"%{text}%", f"%{text.encode().hex()}%"]
         held = "select count(*) from {} t where t::text ilike %s or t::text ilike %s"
         found = [(name, connection.execute(held.format(name), forms).fetchone()) for (name,) in tables]

@@ -93,7 +93,7 @@ class PostgresEntries(DatabaseStore[OwnRows]):
             entry_copies.erase_copies(rows, erasure)
 
         if copy is not None:
-            await SqliteStore(None, self.clock).erase(erasure, copy)
+            await asyncio.to_thread(sqlite_work.erase_copy, copy, erasure, self.wait_seconds)
         elif await self.scopes():
             await self._write(write)
 

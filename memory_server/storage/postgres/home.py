@@ -190,8 +190,8 @@ class PostgresHome(Home):
 
 
 _KEPT = _(
-    "PostgreSQL keeps bytes of it that no query shows: in its write-ahead log and the archive of that, in dead rows "
-    "until VACUUM and in indexes until REINDEX, and on replicas until they follow; and dumps of pg_dump have it."
+    "PostgreSQL keeps bytes of it that no query shows: in its write-ahead log and the archive of that, and in free "
+    "pages and indexes until VACUUM FULL. Dumps have it, and so have logs of the server that hold statements."
 )
 _PG_DUMP = _("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
 
