@@ -103,19 +103,17 @@ async def _copy(source: Home, target: Home, name: str, *, known: bool, dry_run: 
         state = await source.conversations.read(name)
         past = [each for each in reversed(commits) if each.version <= state.version]
         there = await target.conversations.read(name) if known else ConversationState(name)
+        n = len(past)
         if not known and (dry_run or await target.conversations.adopt(name, state, past)):
-            done = "[bold]{name}[/] copied: {count} change.", "[bold]{name}[/] copied: {count} changes."
-            would = (
-                "[bold]{name}[/] would be copied: {count} change.",
-                "[bold]{name}[/] would be copied: {count} changes.",
-            )
-            console().print(n_(*(would if dry_run else done), len(past), escape(name)))
+            would = n_("{name} would be copied: {count} change.", "{name} would be copied: {count} changes.", n, name)
+            done = n_("{name} is copied: {count} change.", "{name} is copied: {count} changes.", n, name)
+            console().print(escape(would if dry_run else done))
             return True
     except StorageError as error:
         complain(_("{name} was not copied: {reason}", name, error))
         return False
     if there == state:
-        console().print(_("[bold]{name}[/] is already there", escape(name)))
+        console().print(escape(_("{name} is already there.", name)))
         return True
     complain(
         _(
