@@ -117,38 +117,18 @@ begin
 end $$;
 
 -- What the statements of storage/entries see, which know no tenants: the rows of the tenant of the transaction.
-create view memory_server.scopes as
-  select id, space, owner from memory_server.all_scopes where tenant = memory_server.tenant();
-create view memory_server.entries as
-  select id, scope, created_ms, updated_ms, expires_ms, archived_ms, reason, accessed_ms, uses, version, origin,
-    confidence, importance, ref, kind, project, agent_id, run_id, key, vector_key, source, tags, metadata, title,
-    examples, body, folded from memory_server.all_entries where tenant = memory_server.tenant();
-create view memory_server.terms as
-  select entry, part, size, vector from memory_server.all_terms where tenant = memory_server.tenant();
+do $$
+declare each record;
+begin
+  for each in select table_name t, string_agg(quote_ident(column_name), ', ' order by ordinal_position) columns
+    from information_schema.columns
+    where table_schema = 'memory_server' and table_name like 'all\_%' and column_name <> 'tenant' group by table_name
+  loop
+    execute format('create view memory_server.%I as select %s from memory_server.%I where tenant = memory_server.tenant()',
+      substr(each.t, 5), each.columns, each.t);
+  end loop;
+end $$;
+
 -- A lexeme names its scope, so it finds no row of another tenant; written so, the planner takes the index of lexemes.
 create view memory_server.searched as
   select entry, part, size, vector from memory_server.all_terms where tenant || '' = memory_server.tenant();
-create view memory_server.operations as
-  select seq, at_ms, scope, op, by, caller, entries, error, took_ms, detail
-  from memory_server.all_operations where tenant = memory_server.tenant();
-create view memory_server.changes as
-  select rowid, operation, entry, before, after_version from memory_server.all_changes where tenant = memory_server.tenant();
-create view memory_server.vectors as
-  select key, vector, used_ms from memory_server.all_vectors where tenant = memory_server.tenant();
-create view memory_server.model_calls as
-  select at_ms, provider, model, purpose, input_tokens, output_tokens, took_ms, outcome
-  from memory_server.all_model_calls where tenant = memory_server.tenant();
-create view memory_server.uses as
-  select place, key, accessed_ms, count from memory_server.all_uses where tenant = memory_server.tenant();
-create view memory_server.copies as
-  select name, made_ms, data from memory_server.all_copies where tenant = memory_server.tenant();
-create view memory_server.recalls as
-  select id, conversation, line from memory_server.all_recalls where tenant = memory_server.tenant();
-create view memory_server.erasures as
-  select key, now from memory_server.all_erasures where tenant = memory_server.tenant();
-create view memory_server.erased as
-  select hash from memory_server.all_erased where tenant = memory_server.tenant();
-create view memory_server.stores as
-  select entries, operations, documents, tokens, terms from memory_server.all_stores where tenant = memory_server.tenant();
-create view memory_server.settled as
-  select token, at from memory_server.all_settled where tenant = memory_server.tenant();
