@@ -24,11 +24,14 @@ from memory_server.storage.token_file import named
 from sandbox.locale import _
 
 _QUICK_SECONDS = 2.0
+_PG_DUMP = _("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
 
 
 class PostgresHome(Home):
     """The memories of `tenant` ("": nobody's in particular) in `database`, which several homes share; the first one,
     made by `open_database`, closes it."""
+
+    without_backups = _PG_DUMP
 
     def __init__(
         self,
@@ -153,9 +156,6 @@ class PostgresHome(Home):
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self.close)
-
-
-_PG_DUMP = _("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
 
 
 class _Dumped(BackupFolder):
