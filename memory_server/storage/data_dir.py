@@ -103,6 +103,8 @@ class Home:
         self.given = GivenLines(place)
         self.recalls: RecallLog = RecallFiles(place)
 
+    without_backups = _("There is no backup yet; `memory-server backup` makes one.")
+
     def migrate(self, *, dry_run: bool = False) -> list[int]:
         """Bring the form of what is kept up to date; the numbers of the steps. Raises InvalidInput: files need none."""
         raise InvalidInput("Only a database has tables; name one as `store`, such as postgresql://user@host/database.")

@@ -37,7 +37,7 @@ class PostgresSettings:
     """Memories in PostgreSQL, where `store` names a database."""
 
     connections: Annotated[int, Ge(1)] = 10
-    """Connections that a process has to the database at most."""
+    """Connections that a process has to the database at most, besides two for small questions."""
     prepare: bool = True
     """Whether statements are prepared; false for a pooler that does not keep them, such as PgBouncer before 1.21."""
     migrate: bool = True

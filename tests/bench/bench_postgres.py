@@ -7,12 +7,10 @@ dropped at the end. Each line ends with its goal, and the exit status is 1 where
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
@@ -23,11 +21,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import httpx2 as httpx
 import psycopg
 from bench_storage import NOW, QUIET, memory
-from http_server import TOKEN, Server, serving
+from http_server import TOKEN, serving
 from postgres import database_of_its_own
+from round_robin import use
 
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ConversationState
@@ -41,7 +39,6 @@ QUICK = "--quick" in sys.argv
 MEMORIES = 30
 USERS = 16
 missed: list[str] = []
-_RUNS = itertools.count()
 
 
 def line(what: str, figure: str, goal: str, good: bool = True) -> None:
@@ -81,6 +78,8 @@ async def beside_files(url: str, folder: Path, rounds: int) -> None:
         new = memory(rng, f"m{number}")
         for name, store in stores.items():
             adds[name].append(await timed(lambda s=store, n=new: add(s, "chat", n)))  # type: ignore[misc]
+    for _ in range(rounds):
+        bare.append(await timed(lambda: asyncio.to_thread(lambda: connection.execute("select 1").fetchall())))
         for name, store in stores.items():
             reads[name].append(await timed(lambda s=store: s.read("chat")))  # type: ignore[misc]
     ratio = p50(adds["database"]) / p50(adds["files"])
@@ -147,92 +146,29 @@ async def room(url: str, count: int) -> None:
     database = Database(url)
     store = PostgresStore(database, "room", lambda: NOW, replace(QUIET, open_conversations=10))
     await database.run(lambda attempt: None)
-    sizes = (
-        "select pg_total_relation_size('memory_server.partitions') + pg_total_relation_size('memory_server.commits')"
-    )
     with psycopg.connect(url, autocommit=True) as connection:
-        [[before]] = connection.execute(sizes).fetchall()
+
+        def size(table: str) -> int:
+            connection.execute(f"vacuum full memory_server.{table}")
+            [[found]] = connection.execute("select pg_total_relation_size(%s)", [f"memory_server.{table}"]).fetchall()
+            return int(found)
+
+        before = size("partitions"), size("commits")
         rng = Random(4)
         for number in range(count):
             for each in range(MEMORIES):
                 await add(store, f"c{number}", memory(rng, f"m{each}"))
-        [[after]] = connection.execute(sizes).fetchall()
-    kb = (after - before) / count / 1000
-    line("disk of a conversation with its commits", f"{kb:.1f} kB", "goal: at most 20 kB", kb <= 20)
+            await store.compact(f"c{number}")
+        kb, commits = (
+            (size(table) - was) / count / 1000 for table, was in zip(("partitions", "commits"), before, strict=True)
+        )
+    line("disk of a conversation of 30 memories", f"{kb:.1f} kB", "goal: at most 20 kB", kb <= 20)
+    line("and of the commits that made them, for 90 days", f"{commits:.1f} kB", "")
     await store.aclose()
     database.close()
 
 
 # --- nodes over HTTP ---------------------------------------------------------------------------------------
-
-
-class Balancer:
-    """Round robin over nodes: a client asks the next one if one does not answer. A write may be repeated, because a
-    turn is known by its id."""
-
-    def __init__(self, nodes: list[Server]) -> None:
-        self._nodes, self._next = nodes, itertools.count()
-        self.passed_over = 0
-
-    def ask(self, client: httpx.Client, tool: str, body: dict[str, Any]) -> dict[str, Any]:
-        for _ in range(20):
-            node = self._nodes[next(self._next) % len(self._nodes)]
-            try:
-                answer = client.post(f"{node.url}/v1/{tool}", json=body, headers={"authorization": f"Bearer {TOKEN}"})
-            except httpx.TransportError:
-                self.passed_over += 1
-                continue
-            if answer.status_code in (503, 504):
-                self.passed_over += 1
-                continue
-            assert answer.status_code == 200, answer.text
-            return answer.json()  # type: ignore[no-any-return]
-        raise AssertionError("no node answers")
-
-
-def use(nodes: list[Server], seconds: float, users: int, killed: Server | None = None) -> tuple[list[float], int, int]:
-    """Users who each tell a turn and recall, again and again; times of the recalls, turns, and turns that are lost."""
-    run = next(_RUNS)
-    balancer, recalls, told = Balancer(nodes), list[float](), list[tuple[str, str]]()
-    end = time.monotonic() + seconds
-
-    def user(number: int) -> None:
-        chat = f"user{number}-{run}"
-        with httpx.Client(timeout=30) as client:
-            for turn in itertools.count():
-                if time.monotonic() > end:
-                    return
-                turn_id = f"{chat}-{turn}"
-                said = [{"role": "user", "content": f"In turn {turn} I planted {turn_id} apple trees in the garden"}]
-                said.append({"role": "assistant", "content": f"Apple trees of {turn_id} are noted."})
-                body = {"conversation_id": chat, "messages": said, "turn_id": turn_id}
-                balancer.ask(client, "remember_turn", body)
-                told.append((chat, turn_id))
-                asked = {
-                    "conversation_id": chat,
-                    "messages": [{"role": "user", "content": "Which apple trees were planted?"}],
-                }
-                began = time.perf_counter()
-                balancer.ask(client, "recall_turn", asked)
-                recalls.append((time.perf_counter() - began) * 1000)
-
-    threads = [threading.Thread(target=user, args=[number]) for number in range(users)]
-    for thread in threads:
-        thread.start()
-    if killed is not None:
-        time.sleep(seconds / 2)
-        killed.process.kill()
-    for thread in threads:
-        thread.join()
-    lost = 0
-    with httpx.Client(timeout=30) as client:
-        for chat in {chat for chat, _ in told}:
-            living = [node for node in nodes if node is not killed]
-            url = f"{living[0].url}/v1/get_memory_stats"
-            answer = client.post(url, json={"conversation_id": chat}, headers={"authorization": f"Bearer {TOKEN}"})
-            assert answer.status_code == 200, answer.text
-            lost += sum(1 for each in told if each[0] == chat) - answer.json()["total"]
-    return recalls, len(told), lost
 
 
 def nodes(url: str, folder: Path) -> None:
@@ -241,14 +177,15 @@ def nodes(url: str, folder: Path) -> None:
     with ExitStack() as stack:
         both = [stack.enter_context(serving(folder / name, **given)) for name in "ab"]
         use(both, 2.0, USERS)  # warm
+        files = stack.enter_context(serving(folder / "c", **{**given, "store": ""}))
+        use([files], 2.0, USERS)
+        of_files, turns_of_files, _lost = use([files], seconds, USERS)
         recalls, turns, lost = use(both[:1], seconds, USERS)
-        alone = turns / seconds
-        line(
-            f"recall on one node, {USERS} users at once, p95",
-            f"{p95(recalls):.0f} ms (p50 {p50(recalls):.0f})",
-            "peers: 150 to 200 ms",
-        )
-        line("turns told to one node", f"{alone:.0f} a second, {lost} lost", "goal: 0 lost", lost == 0)
+        alone, ratio = turns / seconds, p95(recalls) / p95(of_files)
+        told = f"{p95(recalls):.0f} ms, {ratio:.2f} x a node on files"
+        line(f"recall on one node, {USERS} users at once, p95", told, "peers: 150 to 200 ms")
+        told = f"{alone:.1f} a second, {alone * seconds / turns_of_files:.2f} x files, {lost} lost"
+        line("turns told to one node", told, "goal: 0 lost", lost == 0)
         recalls, turns, lost = use(both, seconds, 2 * USERS)
         ratio = turns / seconds / alone
         cores = os.cpu_count() or 1

@@ -25,7 +25,7 @@ from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres import schema
 from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore
-from memory_server.storage.postgres.ledger import Lease
+from memory_server.storage.postgres.ledger import Lease, PauseRow
 
 pytestmark = pytest.mark.anyio
 
@@ -147,6 +147,21 @@ async def test_a_pause_of_one_node_is_one_of_all(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput, match="pg_dump"):
                 await two.memories.backups.make("one")
             assert two.home.size() > 0
+
+
+async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_the_event_loop() -> None:
+    with tenant_of_its_own() as (database, tenant):
+        store, pause = PostgresStore(database, tenant, lambda: NOW), PauseRow(database, tenant)
+        asked: list[Pause | None] = []
+
+        def decide(state: ConversationState) -> tuple[list[Added], None]:
+            asked.append(pause.read(NOW))  # in the event loop, while other writers hold all other connections
+            return [Added(memory("a"))], None
+
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(store.update(f"c{number}", decide, by="test") for number in range(40)))
+        assert asked == [None] * 40
+        await store.aclose()
 
 
 # --- what is set wrongly -----------------------------------------------------------------------------------

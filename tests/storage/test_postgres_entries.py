@@ -19,6 +19,7 @@ from postgres_entries import NOW, analyze, database, entries_of_its_own, everywh
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
+from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.lifecycle import Sought
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
@@ -281,6 +282,20 @@ async def test_a_connection_that_is_lost_in_the_commit_leaves_neither_nothing_no
     assert [each.seq for each in done] == [2, 3]
     held = await store.read(NOTES, lambda view: view.entries(EVERYTHING, order="oldest"))
     assert sorted(each.body for each in held) == ["first", "second", "third"]
+
+
+async def test_while_another_node_writes_a_search_answers_and_a_writer_says_that_it_waited_too_long(store: Any) -> None:
+    await commit(store, [Entry("披萨")])
+    with database().connect() as other:
+        held = "select 1 from memory_server.all_stores where tenant = %s for update"
+        other.execute("begin")
+        assert other.execute(held, [store.tenant]).fetchall() == [(1,)]
+        with pytest.raises(LockTimeout, match="Another node"):
+            await store._write(lambda rows: None, 0.3)
+        assert [hit.entry.body for hit in (await search(store, NOTES, Query("披萨"))).hits] == ["披萨"]
+        other.execute("rollback")
+    await commit(store, [Entry("later")])
+    assert (await figures(store, NOTES)).count == 2
 
 
 @pytest.mark.parametrize("whence", ["sqlite", "postgres"])

@@ -51,6 +51,9 @@ T = TypeVar("T")
 
 FIRST_SECONDS = 2.0
 """Patience before the database answered for the first time: what is set may be wrong."""
+_SPARE = 2
+"""Connections for calls that are not made by `run`: the event loop must not wait for one that a thread has which waits
+for the event loop."""
 _PAUSE_SECONDS, _MOST_PAUSE_SECONDS, _POOL_SECONDS = 0.02, 0.5, 1.0
 _LOST = ("08", "57P0", "25006", "25P03", "53300", "40001", "40P01", "57014")
 """Beginnings of the codes of errors after which another attempt may succeed: the connection is lost, the server ends,
@@ -134,7 +137,7 @@ class Database:
             connection_class=Connection,
             kwargs=self._prepare,
             min_size=0,
-            max_size=given.connections,
+            max_size=given.connections + _SPARE,
             open=False,
             max_idle=60.0,
             reconnect_timeout=1.0,

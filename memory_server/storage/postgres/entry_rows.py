@@ -256,7 +256,7 @@ class PostgresRows(ScopeRows):
         return {number: {name: found for name, found in each.items() if found} for number, each in held.items()}
 
     def _holding(self, sought: Sequence[IndexTerm]) -> list[int]:
-        """As above. Of an entry with several vectors, what one of them holds."""
+        """As the base says; of an entry with several vectors, those of which one vector holds all."""
         query = " & ".join(self._lexeme(each.term) for each in sought)
         found = self._connection.execute(
             "SELECT DISTINCT entry FROM searched WHERE vector @@ ?::tsquery ORDER BY entry", (query,)

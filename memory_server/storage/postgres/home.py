@@ -31,11 +31,18 @@ if TYPE_CHECKING:
     from memory_server.knowledge.ports import EntryStore
 
 _QUICK_SECONDS = 2.0
+_KEPT = _(
+    "PostgreSQL keeps bytes of it that no query shows: in its write-ahead log and the archive of that, and in free "
+    "pages and indexes until VACUUM FULL. Dumps have it, and so have logs of the server that hold statements."
+)
+_PG_DUMP = _("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
 
 
 class PostgresHome(Home):
     """The memories of `tenant` ("": nobody's in particular) in `database`, which several homes share; the first one,
     made by `open_database`, closes it."""
+
+    without_backups = _PG_DUMP
 
     def __init__(
         self,
@@ -187,13 +194,6 @@ class PostgresHome(Home):
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self.close)
-
-
-_KEPT = _(
-    "PostgreSQL keeps bytes of it that no query shows: in its write-ahead log and the archive of that, and in free "
-    "pages and indexes until VACUUM FULL. Dumps have it, and so have logs of the server that hold statements."
-)
-_PG_DUMP = _("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
 
 
 class _Dumped(BackupFolder):
