@@ -1,18 +1,20 @@
-// The memory of a chat: before an answer it adds what comes to mind, and it remembers a turn once the next message comes,
-// so that swipes, edits, regenerations and deletions of the newest turn cost nothing. It knows nothing of SillyTavern but
-// `SillyTavern.getContext()`, and of memory-server its REST calls (docs/how-to/companion-over-http.md).
+// The memory of a chat: before an answer it adds what comes to mind, and it remembers a turn once the next message
+// comes, so that swipes, edits, regenerations and deletions of the newest turn cost nothing. It knows nothing of
+// SillyTavern but `SillyTavern.getContext()`, and of memory-server its REST calls (docs/how-to/companion-over-http.md).
 //
 // What is remembered is reconciled and not reacted to: the turns of the chat against the list in `chatMetadata`. What is
 // not stored yet is in an outbox in `localStorage`; the newest turn is `held` there until it is settled.
 
-const KEY = 'memory_server';
-const BOX = `${KEY}.outbox`;
+const [KEY, BOX, COMMAND] = ['memory_server', 'memory_server.outbox', 'on | off | status | search … | forget …'];
 // An answer waits for a recall, nobody for a delivery; after a failure nobody asks for a while; quick changes are one.
 const MS = { recall: 2000, delivery: 10000, pause: 15000, settle: 1500 };
 // Messages sent with a recall; further conversations that the server takes; characters of a memory under an answer.
 const MOST = { messages: 100, also: 20, chars: 400 };
 const DEFAULTS = { on: true, url: 'http://127.0.0.1:8460', token: '', per: 'character' };
 const NOT_IN_CHAT = ['quiet', 'impersonate'];
+
+// `due`: a look at the chat that waits; `came`: for the newest turn, { key, prompt, items }; `stopping` ends its recall.
+let [pausedUntil, noticed, delivering, due, came, stopping] = [0, false, null, null, null, null];
 
 const st = () => SillyTavern.getContext();
 const t = (...said) => st().t(...said);
@@ -24,11 +26,8 @@ const tell = (kind, text) => toastr[kind](text, 'memory-server');
 export const inert = text => text.replace(/\{(?=\{)/g, '{ ').replace(/<(?=(?:USER|BOT|CHAR\w*|GROUP)>)/gi, '< ');
 
 // FNV-1a of 32 bits, and the length.
-function hashed(text) {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193) >>> 0;
-  return `${hash.toString(36)}.${text.length}`;
-}
+const mixed = (hash, character) => Math.imul(hash ^ character.codePointAt(0), 0x01000193) >>> 0;
+const hashed = text => `${[...text].reduce(mixed, 0x811c9dc5).toString(36)}.${text.length}`;
 
 const asSent = ({ is_user, mes, name, send_date }) => (
   { role: is_user ? 'user' : 'assistant', content: mes, name, timestamp: Date.parse(send_date) || undefined });
@@ -38,7 +37,7 @@ const asSent = ({ is_user, mes, name, send_date }) => (
 export function turnsOf(chat) {
   const turns = [];
   for (const [index, message] of chat.entries()) {
-    if (message.extra?.type || !message.mes?.trim() || message.mes === '...') continue;
+    if (message.extra?.type || ['', '...', undefined].includes(message.mes?.trim())) continue;
     if (message.is_user && (turns.at(-1)?.answered ?? true)) {
       const { turn, skip = false } = message.extra?.[KEY] ?? {};
       turns.push({ id: turn, skip, start: index, said: [], hidden: false, answered: false });
@@ -50,12 +49,10 @@ export function turnsOf(chat) {
     last.hidden ||= Boolean(message.is_system);
     if (!message.is_system) last.said.push(asSent(message));
   }
-  return turns.map(turn => ({
-    ...turn,
-    asked: JSON.stringify(turn.said.filter(one => one.role === 'user').map(one => one.content)),
-    hash: hashed(JSON.stringify(turn.said.map(one => [one.role, one.name, one.content]))),
-  }));
+  return turns;
 }
+
+export const hashOf = ({ said }) => hashed(JSON.stringify(said.map(({ role, name, content }) => [role, name, content])));
 
 // What the memory should do so that it knows these turns: keep one (again), or forget one. `list` says what it was told,
 // and by which chat: a branch has a copy of both, and nobody takes back what another chat stored. A turn of which a
@@ -65,7 +62,7 @@ export function reconciled(turns, list, chat, deleted) {
   for (const turn of turns.filter(one => one.id)) {
     const entry = list[turn.id];
     if (turn.skip && entry) forget.push(turn.id);
-    if (turn.skip || (entry ? entry.hash === turn.hash || turn.hidden : !turn.answered)) continue;
+    if (turn.skip || (entry ? entry.hash === hashOf(turn) || turn.hidden : !turn.answered)) continue;
     keep.push({ turn, held: turn === turns.at(-1), renamed: Boolean(entry) && entry.chat !== chat });
   }
   if (deleted) forget.push(...Object.keys(list).filter(id => list[id].chat === chat && !there.includes(id)));
@@ -88,46 +85,36 @@ function place() {
   const [session, group] = [chatMetadata?.integrity, groupId && groups.find(one => one.id === groupId)];
   const avatar = characters[characterId]?.avatar;
   if (!session || !(group || avatar)) return null;
-  const conversation = group ? ofGroup(group) : ofCharacter(avatar);
-  if (settings().per === 'chat') return { conversation: `${conversation} · ${session.slice(0, 8)}`, session, also: [] };
-  return { conversation, session, also: (group?.members ?? []).slice(0, MOST.also).map(ofCharacter) };
+  const own = group ? ofGroup(group) : ofCharacter(avatar);
+  if (settings().per === 'chat') return { conversation_id: `${own} · ${session.slice(0, 8)}`, session, also: [] };
+  return { conversation_id: own, session, also: (group?.members ?? []).slice(0, MOST.also).map(ofCharacter) };
 }
 
-let [pausedUntil, noticed] = [0, false];
-const freshly = () => { [pausedUntil, noticed] = [0, false]; };
 const address = path => settings().url.replace(/\/+$/, '') + path;
 
-async function ask(path, body, limit = MS.recall, stop = new AbortController()) {
-  const timer = setTimeout(() => stop.abort(new Error(t`no answer in time`)), limit);
-  try {
-    const headers = { Authorization: `Bearer ${settings().token}`, ...(body && { 'Content-Type': 'application/json' }) };
-    const given = { method: body ? 'POST' : 'GET', headers, body: body && JSON.stringify(body), signal: stop.signal };
-    const answer = await fetch(address(path), given);
-    const said = await answer.json();
-    if (!answer.ok) throw Object.assign(new Error(said.error.message), { status: answer.status });
-    freshly();
-    return said;
-  } finally {
-    clearTimeout(timer);
-  }
+async function ask(path, body, limit = MS.recall, stop = new AbortController().signal) {
+  const headers = { Authorization: `Bearer ${settings().token}`, 'Content-Type': 'application/json' };
+  const content = body ? { method: 'POST', body: JSON.stringify(body) } : {};
+  const signal = AbortSignal.any([AbortSignal.timeout(limit), stop]);
+  const answer = await fetch(address(path), { ...content, headers, signal });
+  const said = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(said.error.message), { status: answer.status });
+  [pausedUntil, noticed] = [0, false];
+  return said;
 }
 
 // One notice until it answers again; the chat goes on.
-function away({ message }) {
+function away({ name, status, message }) {
+  if (name === 'AbortError') return; // the person stopped it
   pausedUntil = Date.now() + MS.pause;
-  if (!noticed) tell('warning', t`The chat goes on without memory; what is said is remembered later. (${message})`);
+  const why = status ? message : t`memory-server does not answer`;
+  if (!noticed) tell('warning', t`The chat goes on without memory; what is said is remembered later. (${why})`);
   noticed = true;
 }
 
 const waiting = () => JSON.parse(localStorage.getItem(BOX) ?? '[]');
 
-function changeBox(change) {
-  try {
-    localStorage.setItem(BOX, JSON.stringify(change(waiting())));
-  } catch (error) {
-    away(error); // the browser has no room
-  }
-}
+const changeBox = change => localStorage.setItem(BOX, JSON.stringify(change(waiting())));
 
 // `fresh`: nothing of this turn was sent, so that to forget it needs no request.
 const put = job => changeBox(jobs => {
@@ -139,7 +126,6 @@ const put = job => changeBox(jobs => {
 
 const release = may => changeBox(jobs => jobs.map(one => ({ ...one, held: one.held && !may(one) })));
 
-let delivering = null;
 const deliver = () => (delivering ??= delivered().finally(() => { delivering = null; }));
 
 async function delivered() {
@@ -148,55 +134,55 @@ async function delivered() {
     const job = waiting().find(one => !one.held);
     if (!job) return;
     changeBox(jobs => jobs.map(one => (one.version === job.version ? { ...one, fresh: false } : one)));
-    const { turn, said, session, conversation: conversation_id } = job;
-    try {
-      if (said) await ask('/v1/remember_turn', { messages: said, turn_id: turn, session, conversation_id }, MS.delivery);
-      else await ask('/v1/forget', { ids: [turn], conversation_id, confirm: true }, MS.delivery);
-    } catch (error) {
-      if (![400, 413].includes(error.status)) return away(error);
-      tell('warning', t`A turn cannot be remembered: ${error.message}`); // and must not keep the others waiting
-    }
+    const { turn, said, session, conversation_id } = job;
+    const sent = said
+      ? ask('/v1/remember_turn', { messages: said, turn_id: turn, session, conversation_id }, MS.delivery)
+      : ask('/v1/forget', { ids: [turn], conversation_id, confirm: true }, MS.delivery);
+    const failed = await sent.then(() => null, error => error);
+    if (failed && ![400, 413].includes(failed.status)) return away(failed);
+    if (failed) tell('warning', t`A turn cannot be remembered: ${failed.message}`); // and keeps no other one waiting
     changeBox(jobs => jobs.filter(one => one.version !== job.version));
     draw();
   }
 }
 
-let due = null; // a look at the chat that waits
-
 // A copy of the chat, because the program empties it before it says that another one is open.
 function look(wait = MS.settle, deleted = false) {
-  const at = place();
-  if (!at) return;
+  const [at, { chat, chatMetadata }] = [place(), st()];
   clearTimeout(due?.timer);
-  const list = (st().chatMetadata[KEY] ??= {});
-  due = { chat: [...st().chat], list, at, deleted: deleted || due?.deleted, timer: setTimeout(lookNow, wait) };
+  const timer = setTimeout(lookNow, wait);
+  due = at && { chat: [...chat], list: chatMetadata[KEY] ??= {}, at, deleted: deleted || due?.deleted, timer };
   if (!wait) lookNow();
 }
 
 function lookNow() {
   if (!due) return;
-  const { chat, list, at: { conversation, session }, deleted, timer } = due;
+  const { chat, list, at: { conversation_id, session }, deleted, timer } = due;
   clearTimeout(timer);
   due = null;
   const { keep, forget, settled } = reconciled(turnsOf(chat), list, session, deleted);
   for (const { turn, held, renamed } of keep) {
     const id = renamed ? st().uuidv4() : turn.id;
     chat[turn.start].extra[KEY] = { turn: id };
-    put({ turn: id, said: turn.said, conversation, session, held, fresh: !list[id] });
-    list[id] = { chat: session, hash: turn.hash, conversation };
+    put({ turn: id, said: turn.said, conversation_id, session, held, fresh: !list[id] });
+    list[id] = { chat: session, hash: hashOf(turn), conversation_id };
   }
-  for (const id of forget) {
-    put({ turn: id, conversation: list[id].conversation });
-    delete list[id];
-  }
+  for (const id of forget) put({ turn: id, conversation_id: list[id].conversation_id });
+  for (const id of forget) delete list[id];
   if (keep.length || forget.length) st().saveMetadataDebounced();
   release(job => settled.includes(job.turn));
   deliver();
   draw();
 }
 
-let came = null; // for the newest turn: { key, prompt, items }
-let stopping = null;
+// The chat is left: its newest turn is settled too.
+function left() {
+  lookNow();
+  release(() => true);
+  came = null;
+  deliver();
+  draw();
+}
 
 const itemsOf = ({ shortTerm: { topRelevant, nextRelevant, randomFlashback }, longTerm }) => [
   ...[...topRelevant, ...nextRelevant, ...randomFlashback].map(({ id, text, timestamp, reason, keptIn }) => (
@@ -209,54 +195,42 @@ globalThis.memory_server_recalls = async (_chat, _size, _abort, type = 'normal')
   setExtensionPrompt(KEY, '', 1, 1, false, 0);
   if (NOT_IN_CHAT.includes(type)) return;
   const [at, turn] = [place(), turnsOf(chat).at(-1)];
-  const key = usable() && at && turn && JSON.stringify([at.session, turn.start, turn.asked]);
+  const key = usable() && at && turn && JSON.stringify([at, turn.start, turn.said.filter(one => one.role === 'user')]);
   if (came?.key !== key) came = null;
   if (!key || (!came && Date.now() < pausedUntil)) return;
   if (!came) {
     const first = Math.min(chatMetadata.lastInContextMessageId ?? 0, turn.start);
     const seen = chat.slice(first, turn.end + 1).filter(one => !one.is_system && one.mes?.trim());
-    const { conversation: conversation_id, session, also } = at;
     // What a page that was loaded again asks for the same turn leaves no trace.
-    const about = { conversation_id, session, also, reinforce: type === 'normal' };
-    const messages = seen.slice(-MOST.messages).map(asSent);
+    const about = { ...at, reinforce: type === 'normal', messages: seen.slice(-MOST.messages).map(asSent) };
     stopping = new AbortController();
-    try {
-      const answer = await ask('/v1/recall_turn', { ...about, messages }, MS.recall, stopping);
-      came = { key, prompt: inert(answer.prompt), items: itemsOf(answer) };
-    } catch (error) {
-      return error.name === 'AbortError' ? undefined : away(error);
-    }
+    const answer = await ask('/v1/recall_turn', about, MS.recall, stopping.signal).catch(away);
+    if (!answer) return;
+    came = { key, prompt: inert(answer.prompt), items: itemsOf(answer) };
   }
   setExtensionPrompt(KEY, came.prompt, 1, 1, false, 0);
 };
 
 function element(tag, given, ...inside) {
   const made = Object.assign(document.createElement(tag), given);
-  made.append(...inside);
-  return made;
+  return made.append(...inside), made;
 }
 
 // A button that says what went wrong; the line under the answer says how it is then.
-const button = (textContent, act) => element('button', {
-  textContent,
-  type: 'button',
-  className: `${KEY}_button`,
-  onclick: () => Promise.resolve().then(act).then(() => st().saveChat()).catch(e => tell('error', e.message)).then(draw),
-});
+function button(textContent, act) {
+  const onclick = () => Promise.resolve().then(act).then(() => st().saveChat())
+    .catch(error => tell('error', error.message)).then(draw);
+  return element('button', { textContent, type: 'button', className: `${KEY}_button`, onclick });
+}
 
 function itemLine(item, conversation) {
   const about = { conversation_id: item.keptIn ?? conversation };
-  const forget = async () => {
-    item.gone = (await ask('/v1/forget', { ...about, ids: [item.id], confirm: true })).changeId ?? '';
-  };
-  const undo = async () => {
-    await ask('/v1/undo_change', { ...about, changeId: item.gone });
-    delete item.gone;
-  };
-  const gone = item.gone !== undefined;
+  const was = change => { item.gone = change; };
+  const forget = () => ask('/v1/forget', { ...about, ids: [item.id], confirm: true }).then(done => was(done.changeId));
+  const undo = () => ask('/v1/undo_change', { ...about, changeId: item.gone }).then(() => was());
   const time = item.timestamp ? new Date(item.timestamp).toLocaleDateString(st().getCurrentLocale()) : '';
-  const act = gone ? [t`forgotten`, ' · ', item.gone ? button(t`undo`, undo) : ''] : [button(t`forget`, forget)];
-  return element('li', { className: gone ? `${KEY}_gone` : '' },
+  const act = item.gone ? [t`forgotten`, ' · ', button(t`undo`, undo)] : [button(t`forget`, forget)];
+  return element('li', { className: item.gone ? `${KEY}_gone` : '' },
     element('div', { className: `${KEY}_text`, textContent: item.text }),
     element('small', {}, time, ' ', item.reason, ' ', ...(item.id ? act : [])));
 }
@@ -283,24 +257,21 @@ function draw() {
     const state = turn ? stateOf(turn, chatMetadata[KEY] ?? {}, jobs) : [];
     if (!items.length && !state.length) continue;
     const title = element('summary', {}, items.length === 1 ? t`1 memory came` : t`${items.length} memories came`);
-    const lines = element('ul', {}, ...items.map(item => itemLine(item, at.conversation)));
-    const parts = [...(items.length ? [element('details', { open }, title, lines)] : []), element('small', {}, ...state)];
-    shown.querySelector('.mes_block').insertBefore(element('div', { className: KEY }, ...parts), shown.querySelector('.mes_bias'));
+    const lines = element('ul', {}, ...items.map(item => itemLine(item, at.conversation_id)));
+    const list = items.length ? [element('details', { open }, title, lines)] : [];
+    const line = element('div', { className: KEY }, ...list, element('small', {}, ...state));
+    shown.querySelector('.mes_block').insertBefore(line, shown.querySelector('.mes_bias'));
   }
 }
 
 async function connection() {
-  try {
-    const { name, tenant, version, paused } = await ask('/v1/me');
-    const who = t`Connected to memory-server ${version}: token ${name ?? '-'}, tenant ${tenant ?? '-'}.`;
-    return paused ? `${who} ${t`The memory is paused: ${paused}.`}` : who;
-  } catch (error) {
-    if (error.status) return error.message;
-    // A page of a foreign origin may read only what needs no preflight, and so no token.
-    const refused = await fetch(address('/healthz')).then(answer => answer.status === 403, () => false);
-    if (!refused) return t`Nothing answers at ${settings().url}: start “memory-server serve --http”.`;
-    return t`Pages of ${location.origin} are refused: add it to http.origins in memory-server.toml and start the server again.`;
-  }
+  const { name, tenant, version, paused, status, message } = await ask('/v1/me').catch(error => error);
+  const who = version && t`Connected to memory-server ${version}: token ${name ?? '-'}, tenant ${tenant ?? '-'}.`;
+  if (version || status) return paused ? `${who} ${t`The memory is paused: ${paused}.`}` : who ?? message;
+  // A page of a foreign origin may read only what needs no preflight, and so no token.
+  const refused = await fetch(address('/healthz')).then(answer => answer.status === 403, () => false);
+  if (!refused) return t`Nothing answers at ${settings().url}: start “memory-server serve --http”.`;
+  return t`Pages of ${location.origin} are refused: add it to http.origins in memory-server.toml, then restart it.`;
 }
 
 const listed = items => items.map(({ text }) => `- ${text.replace(/\s+/g, ' ').slice(0, MOST.chars)}`).join('\n');
@@ -314,17 +285,17 @@ async function switched(on) {
 const COMMANDS = {
   on: () => switched(true),
   off: () => switched(false),
-  status: async () => `${await switched(settings().on)} ${await connection()} ${t`Turns that wait: ${waiting().length}.`}`,
+  status: async () => `${await switched(settings().on)} ${await connection()} ${t`Turns waiting: ${waiting().length}.`}`,
   async search(words) {
-    const { conversation: conversation_id, also } = place();
+    const { conversation_id, also } = place();
+    const about = { conversation_id, also, reinforce: false, flashbacks: 0 };
     const messages = [{ role: 'user', content: words }];
-    const about = { conversation_id, also, reinforce: false, flashbacks: 0, messages };
-    return listed(itemsOf(await ask('/v1/recall_turn', about))) || t`Nothing comes to mind.`;
+    return listed(itemsOf(await ask('/v1/recall_turn', { ...about, messages }))) || t`Nothing comes to mind.`;
   },
   async forget(words) {
-    const about = { conversation_id: place().conversation };
-    const { found, items } = await ask('/v1/forget', { ...about, words });
-    if (!found) return t`Nothing has these words.`;
+    const about = { conversation_id: place().conversation_id };
+    const { items } = await ask('/v1/forget', { ...about, words });
+    if (!items.length) return t`Nothing has these words.`;
     const shown = element('div', { innerText: listed(items) }).innerHTML;
     if (!await st().Popup.show.confirm(t`Forget this?`, shown)) return t`Nothing was forgotten.`;
     const { changeId } = await ask('/v1/forget', { ...about, ids: items.map(({ id }) => id), confirm: true });
@@ -335,7 +306,7 @@ const COMMANDS = {
 async function memory(_named, given) {
   const [, name, words] = String(given).trim().match(/^(\S*)\s*([^]*)$/);
   const known = Object.hasOwn(COMMANDS, name) && (!COMMANDS[name].length || (words && place()));
-  const said = known ? await COMMANDS[name](words).catch(e => e.message) : t`Memory: on, off, status, search WORDS, forget WORDS`;
+  const said = known ? await COMMANDS[name](words).catch(error => error.message) : COMMAND;
   tell('info', said);
   return said;
 }
@@ -349,7 +320,7 @@ async function panel() {
     field[value] = settings()[field.name];
     field.onchange = () => {
       settings()[field.name] = value === 'value' ? field.value.trim() : field.checked;
-      freshly();
+      [pausedUntil, noticed] = [0, false];
       st().saveSettingsDebounced();
     };
   }
@@ -372,8 +343,7 @@ export async function activate() {
   on('MESSAGE_RECEIVED', (index, type) => {
     const message = st().chat[index];
     if (!message || ['first_message', 'command', ...NOT_IN_CHAT].includes(type)) return;
-    const { [KEY]: _before, ...extra } = message.extra ?? {};
-    message.extra = came?.items.length ? { ...extra, [KEY]: { came: structuredClone(came.items) } } : extra;
+    message.extra = { ...message.extra, [KEY]: came?.items.length ? { came: structuredClone(came.items) } : undefined };
     look();
   });
   on('MESSAGE_UPDATED MESSAGE_SWIPED MESSAGE_SWIPE_DELETED', () => look());
@@ -385,19 +355,11 @@ export async function activate() {
     delete settings().names[before];
     st().saveSettingsDebounced();
   });
-  const left = () => {
-    lookNow();
-    release(() => true);
-    came = null;
-    deliver();
-    draw();
-  };
   on('CHAT_CHANGED', left);
   addEventListener('pagehide', lookNow);
   await panel();
-  const description = 'on | off | status | search … | forget …';
-  const unnamedArgumentList = [SlashCommandArgument.fromProps({ description, isRequired: true })];
-  const made = { name: 'memory', callback: memory, returns: 'text', helpString: description, unnamedArgumentList };
-  SlashCommandParser.addCommandObject(SlashCommand.fromProps(made));
+  const unnamedArgumentList = [SlashCommandArgument.fromProps({ description: COMMAND, isRequired: true })];
+  const command = { name: 'memory', callback: memory, returns: 'text', helpString: COMMAND, unnamedArgumentList };
+  SlashCommandParser.addCommandObject(SlashCommand.fromProps(command));
   left();
 }
