@@ -299,7 +299,7 @@ const COMMANDS = {
     const shown = element('div', { innerText: listed(items) }).innerHTML;
     if (!await st().Popup.show.confirm(t`Forget this?`, shown)) return t`Nothing was forgotten.`;
     const { changeId } = await ask('/v1/forget', { ...about, ids: items.map(({ id }) => id), confirm: true });
-    return t`Forgotten: ${items.length}. “memory-server undo ${changeId}” brings it back.`;
+    return t`Forgotten: ${items.length}. “memory-server undo ${changeId} --tenant sillytavern” brings it back.`;
   },
 };
 

@@ -30,8 +30,8 @@ _FOLDER = "memory-server"
 def plans(settings: Settings, flags: Namespace, environment: Mapping[str, str], *, out: bool) -> list[InstallPlan]:
     """The plans to install it, or to take it `out`. Raises InvalidInput: the folder is not one of SillyTavern, or
     people enter the server in another way than by tokens of a file."""
-    if flags.project or getattr(flags, "with_hooks", False):
-        raise InvalidInput("--project and --with-hooks are not for sillytavern; leave them out.")
+    if flags.project or getattr(flags, "with_hooks", False) or hasattr(flags, "tenant"):
+        raise InvalidInput("--project, --with-hooks and --tenant are not for sillytavern; leave them out.")
     place = _users_folder(flags.folder) / "extensions" / _FOLDER
     if place.is_symlink():
         raise InvalidInput("{place} is a link, so nothing was changed; remove it, then try again.", place)
