@@ -173,13 +173,20 @@ def tavern(folder: Path) -> Iterator[Tavern]:
 
 def card(name: str, greeting: str = "你好。") -> bytes:
     """A character card as a file of JSON."""
-    data = {"name": name, "description": f"{name}，住在杭州。", "personality": "", "scenario": "", "first_mes": greeting}
+    data = {
+        "name": name,
+        "description": f"{name}，住在杭州。",
+        "personality": "",
+        "scenario": "",
+        "first_mes": greeting,
+    }
     data |= {"mes_example": "", "creator_notes": "", "system_prompt": "", "post_history_instructions": "", "tags": []}
     data |= {"creator": "", "character_version": "1", "alternate_greetings": [], "extensions": {}}
     return json.dumps({"spec": "chara_card_v2", "spec_version": "2.0", "data": data}, ensure_ascii=False).encode()
 
 
-IDLE = """() => !document.body.dataset.generating && getComputedStyle(document.querySelector('#mes_stop')).display === 'none'
+IDLE = """() => !document.body.dataset.generating
+    && getComputedStyle(document.querySelector('#mes_stop')).display === 'none'
     && getComputedStyle(document.querySelector('#send_but')).display !== 'none'"""
 
 
@@ -215,7 +222,8 @@ class Chat:
         await self.tab.wait_for_function("SillyTavern.getContext().onlineStatus !== 'no_connection'")
 
     async def configure(self, **given: Any) -> None:
-        set_ = """given => { const c = SillyTavern.getContext(); Object.assign(c.extensionSettings.memory_server, given);
+        set_ = """given => { const c = SillyTavern.getContext();
+            Object.assign(c.extensionSettings.memory_server, given);
             for (const [name, value] of Object.entries(given)) {
               const field = document.querySelector(`#memory_server [name=${name}]`);
               if (field) field[field.type === 'checkbox' ? 'checked' : 'value'] = value;
@@ -253,8 +261,3 @@ class Chat:
         await self.tab.wait_for_function(
             "!JSON.parse(localStorage['memory_server.outbox'] ?? '[]').some(one => !one.held)"
         )
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

@@ -49,7 +49,13 @@ def test_it_is_put_there_once_and_taken_out_without_a_trace(root: Path, tmp_path
     assert not settings.exists()
     told = run("install", "sillytavern", str(root))
     place = root / "data" / "default-user" / "extensions" / "memory-server"
-    assert {path.name for path in place.rglob("*")} >= {"manifest.json", "index.js", "style.css", "settings.html", "zh-cn.json"}
+    assert {path.name for path in place.rglob("*")} >= {
+        "manifest.json",
+        "index.js",
+        "style.css",
+        "settings.html",
+        "zh-cn.json",
+    }
     assert tomllib.loads(settings.read_text())["http"]["origins"] == BOTH
     token = re.search(r"mst_\S+", told)
     assert token is not None
@@ -86,7 +92,7 @@ def test_an_update_replaces_files_and_keeps_what_others_put_there(root: Path) ->
     [
         "",
         '# mine\nconversation = "x"\n',
-        '[http]\n',
+        "[http]\n",
         '[http]\n# here\norigins = "https://a.example"\nlisten = "9000"\n\n[short_term]\nthreshold = 6\n',
         'conversation = "x"\n[http]\nlisten = "9000"\norigins = ["https://a.example"]\n',
         '[http.jwt]\ntenant_claim = "sub"\n',
@@ -116,7 +122,9 @@ def test_another_port_has_other_origins(root: Path, tmp_path: Path) -> None:
     assert tomllib.loads(settings.read_text())["http"]["origins"] == ["http://127.0.0.1:8123", "http://localhost:8123"]
 
 
-def test_what_cannot_be_is_refused_and_changes_nothing(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = everything(tmp_path)
     assert "Name the folder" in refused("install", "sillytavern")
     assert "characters" in refused("install", "sillytavern", str(tmp_path / "elsewhere"))

@@ -1,5 +1,5 @@
-"""The extension in a running SillyTavern, in Chromium, with a scripted model: recall reaches the prompt, what changes in
-a chat changes in the memory, and a memory that is away or strange never stops the chat."""
+"""The extension in a running SillyTavern, in Chromium, with a scripted model: recall reaches the prompt, what changes
+in a chat changes in the memory, and a memory that is away or strange never stops the chat."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def installed_by(host: Tavern, folder: Path, config: Path) -> str:
     """What `install sillytavern` prints."""
     command = [sys.executable, "-m", "memory_server", "install", "sillytavern", str(host.folder)]
     command += ["--port", str(host.port), "--data-dir", str(folder)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "XDG_CONFIG_HOME": str(config)})
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, "XDG_CONFIG_HOME": str(config)}
+    )
     return done.stdout
 
 
@@ -259,7 +261,9 @@ async def test_what_came_can_be_forgotten_and_undone_and_a_turn_left_out(house: 
 async def test_macros_in_a_memory_do_not_act(house: House) -> None:
     async with sitting(house, "Ning") as here:
         text = "我的猫叫{{setvar::cat::stolen}}芝麻{{{user}}}，<USER>怕打雷。"
-        here.asker.done("remember_turn", messages=[{"role": "user", "content": text}], session="x", conversation_id="Ning")
+        here.asker.done(
+            "remember_turn", messages=[{"role": "user", "content": text}], session="x", conversation_id="Ning"
+        )
         await here.chat.send(ASKS)
         assert "芝麻" in house.model.prompt()
         assert "{ {setvar::cat::stolen}}" in house.model.prompt()
@@ -271,20 +275,28 @@ async def test_a_foreign_origin_is_refused_and_the_panel_says_what_to_add(house:
         told = here.chat.tab.locator("#memory_server_told")
         press = "() => document.querySelector('#memory_server_test').click()"
         await here.chat.js(press)
-        await here.chat.tab.wait_for_function("document.querySelector('#memory_server_told').textContent.includes('token sillytavern')")
+        await here.chat.tab.wait_for_function(
+            "document.querySelector('#memory_server_told').textContent.includes('token sillytavern')"
+        )
         with serving(tmp_path / "other", http__token="t" * 40, http__origins="https://else.example") as other:
             await here.chat.configure(url=other.url)
             await here.chat.js(press)
-            await here.chat.tab.wait_for_function("document.querySelector('#memory_server_told').textContent.includes('refused')")
+            await here.chat.tab.wait_for_function(
+                "document.querySelector('#memory_server_told').textContent.includes('refused')"
+            )
             assert house.host.url in (await told.text_content() or "")
             assert "http.origins" in (await told.text_content() or "")
         await here.chat.configure(url=house.server.url, token="mst_wrong")
         await here.chat.js(press)
-        await here.chat.tab.wait_for_function("document.querySelector('#memory_server_told').textContent.includes('valid token')")
+        await here.chat.tab.wait_for_function(
+            "document.querySelector('#memory_server_told').textContent.includes('valid token')"
+        )
         await here.chat.open(house.host.url.replace("127.0.0.1", "localhost"))
         await here.chat.configure(url=house.server.url, token=house.token)
         await here.chat.js(press)
-        await here.chat.tab.wait_for_function("document.querySelector('#memory_server_told').textContent.includes('token sillytavern')")
+        await here.chat.tab.wait_for_function(
+            "document.querySelector('#memory_server_told').textContent.includes('token sillytavern')"
+        )
 
 
 async def test_the_chat_goes_on_without_the_memory_and_tells_it_later(house: House) -> None:
@@ -315,10 +327,11 @@ async def test_a_group_is_remembered_apart_and_knows_what_its_members_know(house
         await here.chat.settled()
         create = """async names => { const c = SillyTavern.getContext();
             const members = names.map(n => c.characters.find(one => one.name === n).avatar);
-            const body = {name: 'Friends', members, allow_self_responses: false, activation_strategy: 1, generation_mode: 0,
-              disabled_members: [], fav: false, chat_metadata: {}, chat_id: 'friends', chats: ['friends']};
-            const answer = await fetch('/api/groups/create', {method: 'POST', headers: c.getRequestHeaders(), body: JSON.stringify(body)});
-            const made = await answer.json(); await c.getCharacters();
+            const body = JSON.stringify({name: 'Friends', members, allow_self_responses: false, activation_strategy: 1,
+              generation_mode: 0, disabled_members: [], fav: false, chat_metadata: {}, chat_id: 'f', chats: ['f']});
+            const headers = c.getRequestHeaders();
+            const made = await (await fetch('/api/groups/create', {method: 'POST', headers, body})).json();
+            await c.getCharacters();
             await (await import('/scripts/group-chats.js')).openGroupById(made.id); return made.id; }"""
         group = await here.chat.js(create, ["Fang", "Gao"])
         await here.chat.tab.wait_for_function("id => SillyTavern.getContext().groupId === id", arg=group)

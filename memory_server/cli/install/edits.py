@@ -138,11 +138,17 @@ def of_origins(wanted: Sequence[str]) -> Edits:
         if not http:
             del document["http"]
 
-    return Edits(_("{origins} of `http.origins`", ", ".join(wanted)), re.compile(re.escape(wanted[0])), put, take, toml=True)
+    return Edits(
+        _("{origins} of `http.origins`", ", ".join(wanted)), re.compile(re.escape(wanted[0])), put, take, toml=True
+    )
 
 
 def _names(given: Any) -> list[str]:
-    return [name for name in (str(one).strip() for one in (given.split(",") if isinstance(given, str) else given or ())) if name]
+    return [
+        name
+        for name in (str(one).strip() for one in (given.split(",") if isinstance(given, str) else given or ()))
+        if name
+    ]
 
 
 def edited(text: str, edit: Edit, *, toml: bool = False) -> str:

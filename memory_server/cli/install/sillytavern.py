@@ -41,7 +41,11 @@ def plans(settings: Settings, flags: Namespace, environment: Mapping[str, str], 
     tokens = settings.http.tokens or tokens_at(settings.data_dir or default_data_dir())
     if out:
         return [_removed(place), file.take(), _token_back(TokenFile(tokens.expanduser()))]
-    ways = {"http.token": settings.http.token, "http.open": settings.http.open, "http.jwt.issuer": settings.http.jwt.issuer}
+    ways = {
+        "http.token": settings.http.token,
+        "http.open": settings.http.open,
+        "http.jwt.issuer": settings.http.jwt.issuer,
+    }
     if other := next((name for name, given in ways.items() if given), None):
         raise InvalidInput(
             "The setting {other} lets people enter, and tokens of `memory-server tokens` do not count beside it; "
