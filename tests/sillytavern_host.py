@@ -239,7 +239,8 @@ class Chat:
             await self.tab.wait_for_function(f"(({there})({json.dumps(name)})) >= 0")
         index = await self.js(there, name)
         await self.js("i => SillyTavern.getContext().selectCharacterById(i)", index)
-        await self.tab.wait_for_function("i => Number(SillyTavern.getContext().characterId) === i", arg=index)
+        there = "i => !SillyTavern.getContext().groupId && Number(SillyTavern.getContext().characterId) === i"
+        await self.tab.wait_for_function(there, arg=index)
         await self.tab.wait_for_selector("#chat .mes")
 
     async def send(self, text: str) -> None:
@@ -261,3 +262,7 @@ class Chat:
         await self.tab.wait_for_function(
             "!JSON.parse(localStorage['memory_server.outbox'] ?? '[]').some(one => !one.held)"
         )
+
+    async def emptied(self) -> None:
+        """Until nothing waits in the outbox at all, as after a chat was left."""
+        await self.tab.wait_for_function("(localStorage['memory_server.outbox'] ?? '[]') === '[]'")

@@ -228,11 +228,11 @@ function itemLine(item, conversation) {
   const was = change => { item.gone = change; };
   const forget = () => ask('/v1/forget', { ...about, ids: [item.id], confirm: true }).then(done => was(done.changeId));
   const undo = () => ask('/v1/undo_change', { ...about, changeId: item.gone }).then(() => was());
-  const time = item.timestamp ? new Date(item.timestamp).toLocaleDateString(st().getCurrentLocale()) : '';
+  const time = item.timestamp ? `${new Date(item.timestamp).toLocaleDateString(st().getCurrentLocale())} · ` : '';
   const act = item.gone ? [t`forgotten`, ' · ', button(t`undo`, undo)] : [button(t`forget`, forget)];
   return element('li', { className: item.gone ? `${KEY}_gone` : '' },
     element('div', { className: `${KEY}_text`, textContent: item.text }),
-    element('small', {}, time, ' ', item.reason, ' ', ...(item.id ? act : [])));
+    element('small', {}, time, item.reason, ' ', ...(item.id ? act : [])));
 }
 
 function stateOf(turn, list, jobs) {

@@ -98,7 +98,7 @@ async def sitting(house: House, who: str, **context: Any) -> AsyncIterator[Sitti
         browser = await tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         made = await browser.new_context(**{"locale": "en-GB", "viewport": {"width": 1280, "height": 900}, **context})
         tab = await made.new_page()
-        tab.set_default_timeout(60_000)
+        tab.set_default_timeout(120_000)
         here = Sitting(Chat(tab, house.host), house.model, who, Asker(house.server.url, house.token))
 
         def note(request: Any) -> None:
@@ -119,7 +119,7 @@ async def test_a_new_chat_knows_what_the_last_one_was_told_and_says_why(house: H
         await here.chat.send(CAT)
         await here.chat.send("今天天气不错。")
         await here.chat.slash("/newchat")
-        await here.chat.settled()
+        await here.chat.emptied()
         await here.chat.send(ASKS)
         prompt = house.model.prompt()
         assert CAT in prompt
@@ -217,12 +217,12 @@ async def test_the_last_turn_is_stored_when_the_chat_is_left_or_the_page_loaded_
         assert here.known("芝麻") == []
         await here.chat.tab.reload()
         await here.chat.ready()
-        await here.chat.settled()
+        await here.chat.emptied()
         assert len(here.known("芝麻")) == 1
         await here.chat.character("Shu")
         await here.chat.send("我搬到苏州了。")
         await here.chat.character("Lin")
-        await here.chat.settled()
+        await here.chat.emptied()
         assert len(here.known("苏州")) == 1
         assert len(here.known("芝麻")) == 1
         assert here.known("苏州", "Lin") == []
@@ -232,7 +232,7 @@ async def test_what_came_can_be_forgotten_and_undone_and_a_turn_left_out(house: 
     async with sitting(house, "Yun") as here:
         await here.chat.send(CAT)
         await here.chat.slash("/newchat")
-        await here.chat.settled()
+        await here.chat.emptied()
         await here.chat.send(ASKS)
         line = here.chat.tab.locator(".last_mes .memory_server")
         await line.locator("summary").click()
@@ -324,7 +324,7 @@ async def test_a_group_is_remembered_apart_and_knows_what_its_members_know(house
     async with sitting(house, "Fang") as here:
         await here.chat.send(CAT)
         await here.chat.character("Gao")
-        await here.chat.settled()
+        await here.chat.emptied()
         create = """async names => { const c = SillyTavern.getContext();
             const members = names.map(n => c.characters.find(one => one.name === n).avatar);
             const body = JSON.stringify({name: 'Friends', members, allow_self_responses: false, activation_strategy: 1,
@@ -342,7 +342,7 @@ async def test_a_group_is_remembered_apart_and_knows_what_its_members_know(house
         assert CAT in house.model.prompt()
         assert here.calls("recall_turn") == ["recall_turn"], "the second speaker gets the same block"
         await here.chat.character("Gao")
-        await here.chat.settled()
+        await here.chat.emptied()
         assert len(here.known("什么名字", f"Friends {group}")) == 1
         await here.chat.send(ASKS)
         assert CAT not in house.model.prompt()
