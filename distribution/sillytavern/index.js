@@ -2,8 +2,8 @@
 // comes, so that swipes, edits, regenerations and deletions of the newest turn cost nothing. It knows nothing of
 // SillyTavern but `SillyTavern.getContext()`, and of memory-server its REST calls (docs/how-to/companion-over-http.md).
 //
-// What is remembered is reconciled and not reacted to: the turns of the chat against the list in `chatMetadata`. What is
-// not stored yet is in an outbox in `localStorage`; the newest turn is `held` there until it is settled.
+// What is remembered is reconciled and not reacted to: the turns of the chat against the list in `chatMetadata`. What
+// is not stored yet is in an outbox in `localStorage`; the newest turn is `held` there until it is settled.
 
 const [KEY, BOX, COMMAND] = ['memory_server', 'memory_server.outbox', 'on | off | status | search … | forget …'];
 // An answer waits for a recall, nobody for a delivery; after a failure nobody asks for a while; quick changes are one.
@@ -13,7 +13,7 @@ const MOST = { messages: 100, also: 20, chars: 400 };
 const DEFAULTS = { on: true, url: 'http://127.0.0.1:8460', token: '', per: 'character' };
 const NOT_IN_CHAT = ['quiet', 'impersonate'];
 
-// `due`: a look at the chat that waits; `came`: for the newest turn, { key, prompt, items }; `stopping` ends its recall.
+// `due`: a look at the chat that waits; `came` for the newest turn: { key, prompt, items }; `stopping` ends the recall.
 let [pausedUntil, noticed, delivering, due, came, stopping] = [0, false, null, null, null, null];
 
 const st = () => SillyTavern.getContext();
@@ -54,9 +54,9 @@ export function turnsOf(chat) {
 
 export const hashOf = ({ said }) => hashed(JSON.stringify(said.map(({ role, name, content }) => [role, name, content])));
 
-// What the memory should do so that it knows these turns: keep one (again), or forget one. `list` says what it was told,
-// and by which chat: a branch has a copy of both, and nobody takes back what another chat stored. A turn of which a
-// message is hidden stays as it was stored: people hide what the memory is to carry.
+// What the memory should do so that it knows these turns: keep one (again), or forget one. `list` says what it was
+// told, and by which chat: a branch has a copy of both, and nobody takes back what another chat stored. A turn of which
+// a message is hidden stays as it was stored: people hide what the memory is to carry.
 export function reconciled(turns, list, chat, deleted) {
   const [keep, forget, there] = [[], [], turns.map(turn => turn.id)];
   for (const turn of turns.filter(one => one.id)) {
@@ -187,7 +187,7 @@ function left() {
 const itemsOf = ({ shortTerm: { topRelevant, nextRelevant, randomFlashback }, longTerm }) => [
   ...[...topRelevant, ...nextRelevant, ...randomFlashback].map(({ id, text, timestamp, reason, keptIn }) => (
     { id, text: text.slice(0, MOST.chars), timestamp, reason, keptIn })),
-  ...longTerm.activated.map(({ name, prompt }) => ({ text: prompt, reason: t`The trigger “${name}” fired.` })),
+  ...longTerm.activated.map(({ name, prompt }) => ({ text: prompt, trigger: name })),
 ];
 
 globalThis.memory_server_recalls = async (_chat, _size, _abort, type = 'normal') => {
@@ -232,7 +232,7 @@ function itemLine(item, conversation) {
   const act = item.gone ? [t`forgotten`, ' · ', button(t`undo`, undo)] : [button(t`forget`, forget)];
   return element('li', { className: item.gone ? `${KEY}_gone` : '' },
     element('div', { className: `${KEY}_text`, textContent: item.text }),
-    element('small', {}, time, item.reason, ' ', ...(item.id ? act : [])));
+    element('small', {}, time, item.reason ?? t`The trigger “${item.trigger}” fired.`, ' ', ...(item.id ? act : [])));
 }
 
 function stateOf(turn, list, jobs) {
