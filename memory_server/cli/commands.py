@@ -63,7 +63,7 @@ def _daily(add: Add) -> None:
     serve = add("serve", "serve.serve", about, "serve", opens=False, listed=both)
     about = _("serve over HTTP instead; by default at the setting http.listen")
     _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
-    clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
+    clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "sillytavern")
     both = ("install, uninstall", _("Put the server into a client; take it out."))
     put = _("Put the server into a client's settings.")
     install = add("install", "install.command.install", put, "install cursor", opens=False, listed=both)
@@ -72,6 +72,8 @@ def _daily(add: Add) -> None:
     uninstall = add("uninstall", "install.command.uninstall", taken, example, opens=False, listed=_UNLISTED)
     _argument(uninstall, "client", None, _("the client to take it out of"), choices=clients)
     for made in (install, uninstall):
+        _argument(made, "folder", "FOLDER", _("sillytavern: its folder, or that of one of its users"), nargs="?")
+        _argument(made, "--port", "N", _("sillytavern: the port of its page; usually 8000"), type=int, default=8000)
         _argument(made, "--name", "NAME", _("what the client calls the server"), default="memory")
         _argument(made, "--project", "DIR", _("for this project only"), nargs="?", const=".")
         _dry_run(made, _("show what would change"))
