@@ -36,8 +36,9 @@ class _Rows:
 
         def do(attempt: Attempt) -> T:
             rows = OwnRows(attempt, self._tenant, writes=writes)
-            done = work(rows)
-            attempt.connection.execute("commit" if rows.changed else "rollback")
+            with attempt.connection.pipeline():  # what needs no answer goes in one journey
+                done = work(rows)
+                attempt.connection.execute("commit" if rows.changed else "rollback")
             return done
 
         try:
@@ -56,9 +57,8 @@ class RecallRows(_Rows):
         def work(rows: OwnRows) -> None:
             rows.execute("SET LOCAL synchronous_commit TO off")  # a lost last line is no harm
             rows.execute("INSERT INTO recalls(conversation, line) VALUES(?, ?)", (name, codec.dumps(line).decode()))
-            if rows.execute(oldest, (name, MOST_LINES)).fetchone():
-                over = f"DELETE FROM recalls WHERE conversation = ? AND id <= ({oldest})"
-                rows.execute(over, (name, name, LINES_AFTER_A_CUT))
+            over = f"DELETE FROM recalls WHERE conversation = ? AND id <= ({oldest}) AND EXISTS({oldest})"
+            rows.execute(over, (name, name, LINES_AFTER_A_CUT, name, MOST_LINES))
 
         self._do(work)
 
