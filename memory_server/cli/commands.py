@@ -31,7 +31,10 @@ _UNLISTED = ("", "")
 _SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
 _SORT = _("Usually relevance where there is something to look for, else timestamp")
 _ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
-_READ = ("native", "node", "gentian", "pack", "worldinfo", "official", "chat")
+_READ = (
+    *("native", "node", "gentian", "pack", "worldinfo", "official", "chat"),
+    *("claude-code", "claude-mem", "livingmemory", "mem0", "notes-db", "pages", "refs-log"),
+)
 _MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
 _SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
     ("keywords", "--word", "WORD", _MANY, _("Words to look for as they are; one is enough (may be repeated)")),
@@ -315,7 +318,7 @@ def _exchange(add: Add) -> None:
 
 
 def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
-    _argument(parser, "source", "FROM", _("file or folder to read; - for standard input"), **more)
+    _argument(parser, "source", "FROM", _("file, database or folder to read; - for standard input"), **more)
     _argument(parser, "--format", None, _("form of the file; by default it is recognized"), choices=_READ)
     _argument(parser, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
     _argument(parser, "--char", "NAME", _("who {{char}} is: the name of the assistant in a chat or lorebook"))
