@@ -285,7 +285,7 @@ def _mend(add: Add) -> None:
 
 def _exchange(add: Add) -> None:
     about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
-    both = ("export, import", _("Write memories; bring in chats and others' memories."))
+    both = ("export, import", _("Write memories; bring in those of other programs."))
     export = add("export", "export.export", about, example, about_c=_ALL, listed=both)
     _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
     forms = _("native (everything) by default")
