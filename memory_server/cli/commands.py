@@ -297,7 +297,8 @@ def _mend(add: Add) -> None:
 
 def _exchange(add: Add) -> None:
     about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
-    export = add("export", "export.export", about, example, about_c=_ALL)
+    both = ("export, import", _("Write memories; bring in those of other programs."))
+    export = add("export", "export.export", about, example, about_c=_ALL, listed=both)
     _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
     forms = _("native (everything) by default")
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
@@ -305,7 +306,7 @@ def _exchange(add: Add) -> None:
     _family(export)
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
-    import_ = add("import", "import_export.import_", about, example, about_c=into)
+    import_ = add("import", "import_export.import_", about, example, about_c=into, listed=_UNLISTED)
     _source(import_, nargs="+")
     _dry_run(import_, _("say what would be imported, what would not, and why"))
     chat = import_.add_argument_group(_("for a chat"))
