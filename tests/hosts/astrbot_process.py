@@ -20,7 +20,7 @@ from hosts.scripted_model import Model
 VERSION = "4.14.6"
 PLUGIN = "astrbot_plugin_memory_server"
 STARTED = "AstrBot 启动完成"
-START_SECONDS = 240
+START_SECONDS = 600
 
 
 def free_port() -> int:

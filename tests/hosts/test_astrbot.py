@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.full, pytest.mark.usefixtures("shar
 MING, HONG, WANG = (10001, "小明"), (10002, "阿红"), (10003, "老王")
 GROUP = 777
 MONDAY, THURSDAY = "2026-06-15T20:00:00+08:00", "2026-06-18T20:00:00+08:00"
-ADDED_MS = 60
-"""The time that the memory may add to an answer, at the median."""
+ADDED_MS, QUIET_MS = 60, 20
+"""The time that the memory may add to an answer, at the median, on a machine where an empty program takes this long."""
 
 PRIVATE = {
     "我的牙医叫林小满，诊所在朝阳门": ("朝阳门那家诊所的牙医叫什么？", "林小满"),
@@ -230,17 +230,28 @@ async def test_turns_are_stored_after_a_rest_server_hung(tmp_path: Path, model: 
 
 @pytest.mark.alone
 async def test_the_memory_adds_little_to_the_time_of_an_answer(tmp_path: Path, model: Model) -> None:
-    """Two bots, one without the plugin, answer the same messages in turn; each pair gives a difference."""
+    """Two bots, one without the plugin, answer the same messages in turn; each pair gives a difference. How long an
+    empty program takes says how busy the machine is."""
     bot, plain = AstrBot(tmp_path / "bot", model), AstrBot(tmp_path / "plain", model)
-    bot.add_plugin(command=f"{MEMORY} --data-dir {tmp_path / 'memory'}")
+    bot.add_plugin(command=f"{MEMORY} --data-dir {tmp_path / 'memory'}", seconds=20.0)
+    allowed = []
     async with chatting(plain) as without, chatting(bot) as with_memory:
-        medians = []
-        for round_ in range(4):
-            added = []
-            for number in range(20):
+        await with_memory.ask("你好", *MING)  # starts the shared process
+        for round_ in range(3):
+            added, empty = [], []
+            for number in range(15):
                 text = f"{TALK[number % 8]}，第{round_}轮第{number}句"
                 one = (await without.ask(text, *MING))[1]
                 added.append((await with_memory.ask(text, *MING))[1] - one)
-            medians.append(statistics.median(added) * 1000)
-            print(f"round {round_}: added {medians[-1]:.0f} ms at the median")
-    assert min(medians[1:]) <= ADDED_MS
+                empty.append(_empty_program())
+            median, busy = statistics.median(added) * 1000, statistics.median(empty) * 1000
+            print(f"round {round_}: added {median:.0f} ms at the median; an empty program took {busy:.0f} ms")
+            allowed.append(median <= ADDED_MS * max(1.0, busy / QUIET_MS))
+    assert any(allowed)
+
+
+def _empty_program() -> float:
+    """How long an empty program takes."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    return time.perf_counter() - began

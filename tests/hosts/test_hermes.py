@@ -98,7 +98,10 @@ def model() -> Iterator[Model]:
         yield made
 
 
-def test_what_one_process_was_told_comes_in_the_next_one(tmp_path: Path, model: Model) -> None:
+def test_what_one_process_was_told_comes_in_the_next_one(
+    tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "10")  # longer than Hermes takes to start
     hermes = Hermes(tmp_path, model)
     hermes.says(SECRET)
     for number in range(3):  # on a machine with much to do, a recall may be late
