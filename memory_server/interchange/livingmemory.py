@@ -3,7 +3,8 @@
 Facts of its storage and of core/memory_transfer.py (2.6): a memory is a row of `documents` with the text that is
 searched, `metadata` as JSON (session_id, persona_id, importance, topics, create_time in seconds, status), and perhaps
 the messages that it is made of; `messages` has what was said. A session `qq:FriendMessage:10001` is the conversation
-that our plugin calls `qq/10001`, one `qq:GroupMessage:777` is `qq/group/777`: so what was told in private stays there.
+that our plugin (distribution/astrbot) calls `qq/user/10001`, one `qq:GroupMessage:777` is `qq/group/777`: so what was
+told in private stays there.
 """
 
 from __future__ import annotations
@@ -117,13 +118,14 @@ def _message(row: Mapping[str, Any]) -> ChatMessage | None:
 
 
 def _conversation(session: Any) -> str:
-    """As distribution/astrbot names it, without the persona."""
+    """As our plugin names it, without the persona."""
     parts = str(session or "").split(":", 2)
     if len(parts) != 3:
         return parts[0] if len(parts) == 1 else ":".join(parts)
     platform, kind, of = parts
     of = of.split("!")[1] if of.count("!") == 2 else of  # `webchat!USER!WINDOW`
-    return f"{platform}/group/{of}" if kind == "GroupMessage" else f"{platform}/{of}"
+    named = (part.replace("%", "%25").replace("/", "%2F") for part in (platform, of))
+    return ("/group/" if kind == "GroupMessage" else "/user/").join(named)
 
 
 def _share(value: Any) -> float | None:

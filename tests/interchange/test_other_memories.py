@@ -287,7 +287,7 @@ FORMS = [
     ("claude-mem", ["default got 1 new", "notes got 2 new"], ("VAT", "half-even"),
      ["answers to prompts, which claude-mem does not keep: 1", "rows of the table tool_uses: 1"]),
     ("claude-mem export", ["notes got 1 new"], ("VAT", "half-even"), []),
-    ("livingmemory", ["qq/10001 got 2 new", "notes got 1 new"], ("牙医", "小明下周四看牙医"),
+    ("livingmemory", ["qq/user/10001 got 2 new", "notes got 1 new"], ("牙医", "小明下周四看牙医"),
      ["memories that are archived or deleted there: 1", "rows of the table graph_edges: 1"]),
     ("livingmemory export", ["qq/group/777 got 1 new"], ("羽毛球", "群里周五打羽毛球"), []),
     ("livingmemory talk", ["qq/group/777 got 1 new"], ("羽毛球", "老王: 今晚打羽毛球吗"), []),
