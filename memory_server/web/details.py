@@ -152,13 +152,14 @@ def said_by(memory: Memory) -> str:
     return spoken(memory) if isinstance(memory, ShortTermMemory) else memory.prompt
 
 
-async def _texts(view: View) -> dict[str, str]:
-    """What the ids of changes stand for."""
-    texts = {entry.memory.key: said_by(entry.memory) for entry in await view.conversation.archive.entries()}
-    texts |= {one.id: spoken(one) for one in await view.conversation.short_term.memories()}
+async def _texts(view: View) -> dict[tuple[str, str], str]:
+    """What the ids of changes stand for, in the place of each: numbers are given out in each place."""
+    here = view.conversation.id
+    texts = {(here, entry.memory.key): said_by(entry.memory) for entry in await view.conversation.archive.entries()}
+    texts |= {(here, one.id): spoken(one) for one in await view.conversation.short_term.memories()}
     for scope, store in await view.call.memories.knowledge.places():
         entries: list[Entry] = await store.read(scope, lambda held: held.entries(EVERYTHING, limit=500))
-        texts |= {str(each.id): each.title or each.body for each in entries}
+        texts |= {(place_of(scope), str(each.id)): each.title or each.body for each in entries}
     return texts
 
 
