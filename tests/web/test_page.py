@@ -18,6 +18,7 @@ from memory_server.web.app import PAGES
 from memory_server.web.charts import curve, runs, strip, underlined
 from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
+from memory_server.web.subjects import best_sentences
 from memory_server.web.triggers import words_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
@@ -68,6 +69,16 @@ async def test_home_counts_what_else_is_kept_in_the_language_of_the_reader(page:
     assert "另有 1 条笔记、2 个事实、2 条引用" in (await page.get("", lang="zh")).text
     assert "it keeps 1 note, 2 facts and 2 refs" in (await page.get("", lang="en")).text
     assert "2 facts , changed last first." in (await page.get("facts", lang="en")).text
+
+
+async def test_a_card_shows_no_sentence_twice(page: Page) -> None:
+    greeting = "Hello, I am back from the harbour."
+    for number in range(4):
+        at = page.app.clock() - (20 + number) * 3_600_000
+        await page.app.conversation().short_term.add([Message("user", greeting, at)])
+    await page.app.conversation().short_term.add([Message("user", "The harbour smells of fish.", at)])
+    memories = await page.app.conversation().short_term.memories()
+    assert [one.text for one in best_sentences(memories, "harbour")] == ["The harbour smells of fish.", greeting]
 
 
 async def test_a_day_is_said_once(page: Page) -> None:
