@@ -66,4 +66,4 @@ def enrichment(settings: Settings) -> Enrichment:
     words = settings.words
     names = dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))
     switches = words.model_dump(include={"normal_forms", "scripts", "dates", "stems", "long_texts"})
-    return Enrichment(simplified=words.simplified and can_simplify(), words=tuple(names), **switches)
+    return Enrichment(simplified=words.simplified and can_simplify(), speakers=True, words=tuple(names), **switches)

@@ -264,7 +264,7 @@ class Settings(Section):
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: Names = None
     """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
-    every conversation. `default` stands for the five usual ones, which come if neither this nor `tools` is set.
+    every conversation. `default` stands for the six usual ones, which come if neither this nor `tools` is set.
     `memory-server call` can call all tools."""
     tools: Names = None
     """Single tools that are offered as well, by name, with commas between."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
 from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements
-from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.recall.words import RecallQuery, speakers_of
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
 from memory_server.kernel.messages import NOTHING, Message, Session
@@ -330,19 +330,17 @@ class ShortTermSearch:
         from memory_server.conversations.recall.index import Searched, index_of
         from memory_server.conversations.recall.indexed_selection import decide
 
-        return decide(
-            [
-                Searched(
-                    state.short_term,
-                    index_of(state, self._wording),
-                    state.conversation_id,
-                    cosines.get(state.conversation_id, NOTHING),
-                )
-                for state in states
-            ],
-            query,
-            **self._about(asking),
-        )
+        searched = [
+            Searched(
+                state.short_term,
+                index_of(state, self._wording),
+                state.conversation_id,
+                cosines.get(state.conversation_id, NOTHING),
+            )
+            for state in states
+        ]
+        query = self._wording.naming(query, [name for part in searched for name in part.index.speakers])
+        return decide(searched, query, **self._about(asking))
 
     def _plainly(self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking) -> Found:
         """The same without an index, for a process that asks once."""
@@ -350,6 +348,7 @@ class ShortTermSearch:
 
         cosines_here = cosines.get(state.conversation_id, NOTHING)
         about = self._about(asking)
+        query = self._wording.naming(query, speakers_of(state.short_term.values()))
         recall = select(state.short_term.values(), query, wording=self._wording, cosines=cosines_here, **about)
         return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in state.short_term.values()))
 

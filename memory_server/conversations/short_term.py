@@ -1,4 +1,4 @@
-"""Short-term memories of one conversation: remember, recall, forget.
+"""Short-term memories of one conversation: remember, recall, edit, pin, mute, forget, find the words again.
 
 Segmentation and users' expressions run before the store's lock is taken; the decisions are in `recall/`.
 """

@@ -46,7 +46,9 @@ def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
 
 
 def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
-    """The words as they stand in what was said, those that overlap as one, with their points."""
+    """The words as they stand in what was said, those that overlap as one, with their points. Speakers (`阿红:`, see
+    `nlp/enrichment.py`) are shown by their names."""
+    words = {word.removesuffix(":") or word: points for word, points in words.items()}
     found: dict[str, float] = {}
     for run in runs(said, words):
         word = said[run.start : run.end]

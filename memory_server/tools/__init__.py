@@ -52,7 +52,7 @@ PURPOSES: Mapping[str, str] = {
     "backup": _("copies of all memories: make, list, restore and delete them"),
     "insight": _("why a memory comes or not, searches by words and dates, and figures"),
     "admin": _("figures and health of this server"),
-    "turn": _("recall before an answer and remember after it, each in one call"),
+    "turn": _("recall before an answer, remember after it, and forget, each in one call"),
     "notes": _("notes of a project, found by words; its `recall` and `remember` are not those of turns"),
     "sessions": _("facts about the users of an assistant, each user's apart"),
     "layers": _("Markdown files of a project and of all projects, which other agents read too"),

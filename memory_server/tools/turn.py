@@ -1,4 +1,4 @@
-"""The toolset `turn`: one call before a turn and one after it; both are offered by default."""
+"""The toolset `turn`: recall before a turn, remember after it, and forget; all three are offered by default."""
 
 from __future__ import annotations
 

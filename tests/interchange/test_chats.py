@@ -212,7 +212,7 @@ def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) ->
 def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(run: Run) -> None:
     Path("chat").write_bytes(lines(*TAVERN))
     run("import", "chat")
-    run("--now", "2026-01-02T00:00", "recall", "-c", "Robin", "谁跟我说晚安？")
+    run("--now", "2026-01-02T00:00", "recall", "-c", "Robin", "跟 Ann 说晚安")
     answer = {"name": "Robin", "is_user": False, "mes": "做个好梦", "send_date": "June 19, 2023 11:01pm"}
     Path("chat").write_bytes(lines(*TAVERN, answer))
     assert "1 replaced, 2 unchanged" in run("import", "chat")[1]

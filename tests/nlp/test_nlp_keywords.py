@@ -163,6 +163,7 @@ def test_the_public_names_are_the_documented_ones() -> None:
         "normal_form",
         "says_little",
         "sought_grams",
+        "sought_names",
         "sought_words",
         "words_in",
     ]

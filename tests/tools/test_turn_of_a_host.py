@@ -166,3 +166,24 @@ async def test_the_hook_may_bring_what_the_transcript_has(app: App) -> None:
     messages = [Message("user", "香山几点出发？"), Message("assistant", "七点。"), Message("user", "香山几点？")]
     found = await app.conversation().short_term.search(messages, session=Session("b"), reinforce=False)
     assert len(found.recall.top) == 1
+
+
+async def test_a_speaker_is_found_by_name_as_a_word_is(app: App) -> None:
+    def turn(name: str, content: str) -> list[dict[str, str]]:
+        return [{"role": "user", "name": name, "content": content}, {"role": "assistant", "content": "好的"}]
+
+    told = {}
+    for name, content in (
+        ("阿红", "乌龟很能吃"),
+        ("老王", "昨晚下雨了"),
+        ("Ann", "陶艺课真有意思"),
+        ("阿明", "地铁停了"),
+    ):
+        answer = await call(remember_turn, app.call, {"messages": turn(name, content), "session": name})
+        told[name] = answer.structured["id"]
+    for question, name in (("老王最近怎么样？", "老王"), ("阿紅說過什麼？", "阿红"), ("What did ann say?", "Ann")):
+        answer = await recalled(app, question)
+        assert came(answer)[0] == told[name], question
+        [first, *_] = answer.structured["shortTerm"]["topRelevant"]
+        assert first["matched"] == [name]
+    assert came(await recalled(app, "Annual reports?")) == []

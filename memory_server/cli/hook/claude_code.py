@@ -1,9 +1,10 @@
-"""What Claude Code gives to a hook: JSON on standard input, and the transcript of the session.
+"""What clients (Claude Code, VS Code, Cursor) give to a hook, and which words of a turn are kept.
 
-Seen with Claude Code 2.1.330. A transcript is JSON lines, of which those of the types `user` and `assistant` hold
-messages. At UserPromptSubmit the prompt is not in it yet, and a new session has no transcript. At Stop the last answer
-may not be in it yet, so the event carries it. A compaction adds a line `compact_boundary`: what is before it is no
-longer in the context of the model. A session that is continued or compacted keeps its id; `/clear` gives a new one.
+JSON on standard input, and the transcript of the session. Seen with Claude Code 2.1.330. A transcript is JSON lines,
+of which those of the types `user` and `assistant` hold messages. At UserPromptSubmit the prompt is not in it yet, and
+a new session has no transcript. At Stop the last answer may not be in it yet, so the event carries it. A compaction
+adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is continued
+or compacted keeps its id; `/clear` gives a new one.
 
 VS Code and Cursor give nearly the same, by their documentation (code.visualstudio.com/docs/agent-customization/hooks,
 microsoft/vscode issue 300583, cursor.com/docs/agent/hooks); they do not document their transcripts, whose form is known

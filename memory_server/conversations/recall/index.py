@@ -109,6 +109,8 @@ class Index:
         """The words that a memory has, or had."""
         self.muted: dict[str, tuple[str, ...]] = {}
         """The places in which memories are muted, by id."""
+        self.speakers: dict[str, None] = {}
+        """The names of those who speak in the memories, or did."""
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
         # The rows by time, and their times, as last computed; None if a memory was added out of order since.
@@ -242,6 +244,7 @@ class Index:
         self.forms.append(memory.indexed_with)
         if memory.muted:
             self.muted[memory.id] = memory.muted
+        self.speakers.update((message.name, None) for message in memory.messages if message.name)
         for word, weight in zip(memory.words, memory.weights, strict=True):
             posting_list = self._posting_lists.get(word)
             if posting_list is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
@@ -25,6 +25,7 @@ from nlp import (
     enriched_keywords,
     normal_form,
     sought_grams,
+    sought_names,
     sought_words,
     words_in,
 )
@@ -160,6 +161,11 @@ class KeywordOptions:
         question = says and is_question(last)
         return RecallQuery(words, grams, question, spans, cue_of(last) if question else None)
 
+    def naming(self, query: RecallQuery, speakers: Iterable[str]) -> RecallQuery:
+        """`query`, which also looks for those of the `speakers` of memories whom its last message names."""
+        named = sought_names(asking_part(query.said), _usable(speakers), self.enrichment)
+        return replace(query, words={**named, **query.words}) if named else query
+
     def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
         """The stretches of time that a text of `now_ms` names, in milliseconds since 1970."""
         try:
@@ -216,11 +222,20 @@ def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
     return list(map(shown, memory.words[:most]))
 
 
+def speakers_of(memories: Iterable[ShortTermMemory]) -> Iterator[str]:
+    """The names of those who speak in these memories."""
+    return (message.name for memory in memories for message in memory.messages if message.name)
+
+
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names of the speakers, and `others`, each once; without single characters, which may be parts of words."""
-    speakers = (message.name for message in messages if message.name)
-    names = dict.fromkeys(name for name in (*speakers, *others) if 1 < len(name.strip()) <= MAX_NAME_CHARS)
-    return tuple(islice(names, MOST_NAMES))
+    """The names of the speakers, and `others`, as `_usable`."""
+    return _usable((*(message.name for message in messages if message.name), *others))
+
+
+def _usable(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once; without single characters, which may be parts of words."""
+    kept = dict.fromkeys(name for name in names if 1 < len(name.strip()) <= MAX_NAME_CHARS)
+    return tuple(islice(kept, MOST_NAMES))
 
 
 def _said(memory: ShortTermMemory) -> Sequence[Message]:

@@ -1,4 +1,4 @@
-"""The files of a Markdown folder: their names, which are read, and what was read of one."""
+"""One file of a Markdown folder: its name, why it is not read, and what was read of it."""
 
 from __future__ import annotations
 

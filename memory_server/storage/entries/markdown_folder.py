@@ -1,4 +1,4 @@
-"""An `EntryFolder`: a Markdown file for each entry, as people edit, diff and commit them (seed 003).
+"""An `EntryFolder`: it finds, reads and writes a Markdown file for each entry, as people commit them (seed 003).
 
 The files are the truth. Before each call the folder is looked at, and what changed goes into an index in memory. A file
 is written beside its place and renamed; the lock is outside of the folder, so that `git status` shows entries only.

@@ -284,9 +284,11 @@ def remembered(wording: KeywordOptions, unit: Unit) -> ShortTermMemory:
     return wording.within(name).of_text(memory)
 
 
-def query_of(question: Question, wording: KeywordOptions) -> RecallQuery:
-    """What the server searches with when the question is asked."""
-    return wording.within(question.conversation_id).of_query(question.messages, question.asked_ms)
+def query_of(question: Question, wording: KeywordOptions, speakers: Collection[str] = ()) -> RecallQuery:
+    """What the server searches with when the question is asked; `speakers` are those of the memories."""
+    wording = wording.within(question.conversation_id)
+    query = wording.of_query(question.messages, question.asked_ms)
+    return wording.naming(replace(query, said=question.messages[-1].content), speakers)
 
 
 def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
@@ -299,7 +301,7 @@ def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) ->
     def decided(question: Question) -> Decision:
         return decide(
             searched,
-            query_of(question, parameters.wording),
+            query_of(question, parameters.wording, searched[0].index.speakers),
             conversation_id=question.conversation_id,
             now_ms=question.asked_ms,
             rng=Random(0),  # only flashbacks need it
