@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from web_page import CHAT, FORM, SAME, Page, ask, opened, remember
@@ -79,6 +80,25 @@ async def test_a_card_shows_no_sentence_twice(page: Page) -> None:
     await page.app.conversation().short_term.add([Message("user", "The harbour smells of fish.", at)])
     memories = await page.app.conversation().short_term.memories()
     assert [one.text for one in best_sentences(memories, "harbour")] == ["The harbour smells of fish.", greeting]
+
+
+async def test_a_use_of_long_ago_is_found_without_reading_the_history_again_and_again(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    conversation, limits = page.app.conversation(), list[int]()
+    await conversation.short_term.search([Message("user", TEXTS[0])])
+    for number in range(100):
+        await conversation.short_term.add([Message("user", f"Later exchange {number} about {number * 7919}.")])
+    history = type(conversation.archive).history
+
+    async def counted(self: Any, *, before: str | None = None, limit: int = 20) -> Any:
+        limits.append(limit)
+        return await history(self, before=before, limit=limit)
+
+    monkeypatch.setattr(type(conversation.archive), "history", counted)
+    assert "used, brighter" in (await page.get("memory", id=memory, lang="en")).text
+    assert limits == [8, 16, 32, 64]
 
 
 async def test_a_day_is_said_once(page: Page) -> None:
