@@ -31,7 +31,10 @@ _UNLISTED = ("", "")
 _SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
 _SORT = _("Usually relevance where there is something to look for, else timestamp")
 _ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
-_READ = ("native", "node", "gentian", "pack", "worldinfo", "official", "chat")
+_READ = (
+    *("native", "node", "gentian", "pack", "worldinfo", "official", "chat"),
+    *("claude-code", "claude-mem", "livingmemory", "mem0", "notes-db", "pages", "refs-log"),
+)
 _MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
 _SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
     ("keywords", "--word", "WORD", _MANY, _("Words to look for as they are; one is enough (may be repeated)")),
@@ -74,6 +77,17 @@ def _daily(add: Add) -> None:
         _dry_run(made, _("show what would change"))
     _switch(install, "--with-hooks", _("claude-code, vscode, cursor: also add hooks that recall and remember"))
 
+    about, both = _("Use the memory of a server."), ("link, unlink", _("Use the memory of a server, or that of here."))
+    example = "link https://home.example --token-file ~/memory-token"
+    link = add("link", "link.link", about, example, opens=False, listed=both)
+    _argument(link, "url", "URL", _("where the server is reached"), nargs="?")
+    _argument(link, "--token-file", "FILE", _("file that holds the token, which only you may read"))
+    _argument(link, "--ca", "FILE", _("certificate of an authority of your own"))
+    _switch(link, "--send", _("give the server what was remembered here; twice is once"))
+    _switch(link, "--yes", _("with --send: do not ask"))
+    _dry_run(link, _("with --send: say what would change"))
+    about = _("Use the memory of this machine again.")
+    add("unlink", "link.unlink", about, "unlink", opens=False, listed=_UNLISTED)
     about = _("Recall and remember as a hook of a client.")
     hook = add("hook", "hook.command.hook", about, "hook < event.json", opens=False, listed=_UNLISTED)
     recalled = _("Print what comes to mind, ready for a prompt.")
@@ -303,7 +317,7 @@ def _exchange(add: Add) -> None:
 
 
 def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
-    _argument(parser, "source", "FROM", _("file or folder to read; - for standard input"), **more)
+    _argument(parser, "source", "FROM", _("file, database or folder to read; - for standard input"), **more)
     _argument(parser, "--format", None, _("form of the file; by default it is recognized"), choices=_READ)
     _argument(parser, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
     _argument(parser, "--char", "NAME", _("who {{char}} is: the name of the assistant in a chat or lorebook"))

@@ -238,6 +238,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags of a command line. Exits, as argparse does, if it cannot be used."""
     flags: argparse.Namespace = parser().parse_args(arguments)
+    flags.typed = tuple(arguments)
     return flags
 
 
@@ -271,6 +272,10 @@ def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | Non
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
+    from memory_server.cli import linked
+
+    if command.name not in linked.HERE and (link := linked.link_of(settings)) is not None:
+        return await linked.run(link, settings, flags)
     run = function_of(command)
     if not command.opens:
         status = await run(settings, flags) or 0

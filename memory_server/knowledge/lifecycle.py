@@ -337,8 +337,10 @@ class KnowledgeLifecycle:
             coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
             added = sum(not entry.id for entry in coming)
             counts = MergeCounts(added, len(coming) - added, unchanged=len(wanted) - len(coming))
-            return [] if dry_run else coming, counts
+            return coming, counts
 
+        if dry_run:
+            return await entries.read(scope, lambda held: decide(held)[1]), None
         done = await entries.commit(scope, decide, Operation("restore", by))
         return done.result, done.change_id
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memory_server.storage.erased_files import ErasedFiles
     from memory_server.storage.json_store.repair import RepairPlan
 
+from memory_server.storage.link_files import LinkFile, Outbox
 from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
 
@@ -80,6 +81,8 @@ class Home:
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
         self.recalls = RecallFiles(place)
+        self.link = LinkFile(place)
+        self.outbox = Outbox(place)
 
     @cached_property
     def erased(self) -> ErasedFiles:
