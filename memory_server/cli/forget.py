@@ -93,6 +93,8 @@ async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[I
         same = counted(erasure.alike, "memory")
         out.print(_("Elsewhere {same} with the same text stays; it is not among those that you named.", same))
     out.print(_NOT_OURS)
+    if also := app.home.not_ours:
+        out.print(also)
     if flags.dry_run:
         out.print(_("Would erase {count}.", count))
         return 0
@@ -136,7 +138,7 @@ async def _erase(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
     for reason in damaged:
         complain(reason)
     out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
-    out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
+    out.print(_("All that is kept was searched: found in {places}.", counted(len(left), "place")))
     for path in left:
         out.print(escape(str(path)))
     return int(any(backups or path.parent != app.home.backups.folder for path in left))

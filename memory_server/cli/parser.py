@@ -96,7 +96,9 @@ class CommandParser(language.Parser):
 
 def parser() -> CommandParser:
     """All commands with their flags; docs/reference/commands.md is generated from it."""
-    top = CommandParser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
+    # `copy --to` is not an abbreviation of --tools.
+    usage = "memory-server [SETTINGS] COMMAND ..."
+    top = CommandParser(prog="memory-server", description=ABOUT, usage=usage, allow_abbrev=False)
     _add_settings(top, shown=True)
     conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
     top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
@@ -251,14 +253,15 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = flags.command
-    if hasattr(flags, "tenant") and command.name != "tokens":
-        from memory_server.storage.data_dir import open_home
-
-        home = open_home(settings.data_dir or config.default_data_dir(), lambda: 0)
-        if not (place := home.tenant(flags.tenant)).is_dir() and command.name not in ADDING:
-            known = ", ".join(home.tenant_names()) or _("none")
-            raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
-        settings = settings.model_copy(update={"data_dir": place})
+    if hasattr(flags, "tenant") and command.name not in ("tokens", "copy", "migrate"):
+        home = config.home_of(settings, lambda: 0)
+        try:
+            if command.name not in ADDING and not home.has_tenant(flags.tenant):
+                known = ", ".join(home.tenant_names()) or _("none")
+                raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
+            settings = settings.model_copy(update=home.settings_of(flags.tenant))
+        finally:
+            home.close()
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
     return command, settings

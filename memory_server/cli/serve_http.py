@@ -145,9 +145,7 @@ class _TenantOpener:
         if tenant is None and writable:
             yield _memories(self.app, lambda: inf)
             return
-        home = self.app.home
-        place = home.place if tenant is None else home.tenant(tenant)
-        made = self._app(place, tenant, read_only=not writable)
+        made = self._app({} if tenant is None else self.app.home.settings_of(tenant), tenant, read_only=not writable)
         most_mb = self.app.settings.http.tenant_mb
 
         def room() -> float:
@@ -158,27 +156,28 @@ class _TenantOpener:
         async with made:
             yield _memories(made, room)
 
-    def _app(self, place: Path, tenant: str | None, *, read_only: bool = False) -> App:
+    def _app(self, where: Mapping[str, Any], tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings
         storage = replace(given.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES)
-        changed = {"data_dir": place, "read_only": given.read_only or read_only, "storage": storage}
+        changed = {**where, "read_only": given.read_only or read_only, "storage": storage}
         app = App(
             given.model_copy(update=changed),
             sandbox=self.app.sandbox,
             turns=self.turns[tenant],
-            apart=place != self.app.home.place,
+            apart=bool(where),
+            beside=self.app.home,
         )
         app.meter.total = self.app.meter
         return app
 
-    def overdue(self) -> bool:
+    async def overdue(self) -> bool:
         """The ledger of each tenant knows when its upkeep is due."""
         return True
 
     async def run_if_due(self) -> int:
         """Do what is due for every tenant; gives the number of memories forgotten."""
         forgotten = await self.app.maintenance.run_if_due() or 0
-        for place in await asyncio.to_thread(self.app.home.tenants):
-            async with self._app(place, None) as app:
+        for where in await asyncio.to_thread(self.app.home.tenants):
+            async with self._app(where, None) as app:
                 forgotten += await app.maintenance.run_if_due() or 0
         return forgotten

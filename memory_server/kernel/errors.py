@@ -4,7 +4,7 @@
     ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
     ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable,
     │   ModelsFailed: TextRefused, RemoteError: NotReached
-    └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken
+    └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken, OutcomeUnknown
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
 """
@@ -107,6 +107,11 @@ class LockTimeout(StorageError):
 
 class StorageUnwritable(StorageError):
     """Nothing can be written there now: read-only, full, or of a newer format."""
+
+
+class OutcomeUnknown(StorageError):
+    """The database was lost while it stored a change, and did not come back in time: the change may or may not have
+    happened. Of all errors of a store the only one after which something may have changed."""
 
 
 class SnapshotBroken(StorageError):

@@ -183,7 +183,7 @@ class KnowledgeLifecycle:
             return await self._bring_back(scope, operation, by)
         if REPLACED in operation.detail:
             former = Path(operation.detail[REPLACED])
-            if not await asyncio.to_thread(former.exists):
+            if not await self._store.has_copy(former):
                 raise InvalidInput("{change} is too long ago: what was there before it is not kept any more.", change)
             undo = Operation("undo", by, detail={"change": change})
             later = partial(as_later, since=seq, now_ms=self._clock())
