@@ -197,7 +197,8 @@ class ConversationLifecycle:
 
     async def keep_up(self, seen_from_ms: int) -> int:
         forgotten = outdated = 0
-        for name in await self.places():
+        # Nothing of the others can be forgotten, so they are not opened.
+        for name in await self._services.store.larger(self._services.parameters.retention.always_kept):
             try:
                 conversation = self._conversations.get(name)
                 removed = await conversation.short_term.clean_up(by="upkeep")
@@ -207,6 +208,7 @@ class ConversationLifecycle:
                 log.warning("upkeep skipped a conversation: %s", error)
             else:
                 forgotten += len(removed.forgotten)
+        await self._services.store.expire(seen_from_ms)
         if outdated:
             log.warning("%s", outdated_text(outdated))
         return forgotten
