@@ -36,7 +36,7 @@ from memory_server.cli.install.steps import (
     project_named,
     project_unnamed,
 )
-from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir, load
+from memory_server.config import ENVIRONMENT_PREFIX, Settings, load
 from memory_server.kernel.errors import InvalidInput
 from sandbox.locale import _, translated
 
