@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from memory_server.config import Settings, default_data_dir
+from memory_server.config import Settings, home_of
 from memory_server.config.recall import parameters
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS
@@ -29,7 +29,7 @@ from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.storage.data_dir import Home, StoreParameters, open_home
+from memory_server.storage.data_dir import Home, StoreParameters
 from memory_server.storage.projects import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import SandboxLimits, TriggerSandbox
@@ -71,8 +71,8 @@ class App:
     `brief` is for a process that asks once: it makes no index and no spare worker, and (unless `tidies`) does not tidy
     the files at its end. `session` is that of calls that name none. `sandbox` is one that several apps share, made by
     `sandbox_of` and closed by its owner; searches of triggers wait for `turns`. With `shared`, nothing but the
-    knowledge is opened. `apart`: the data folder is one of many, and nothing outside of it is looked at. While `full`
-    is set, nothing can be added.
+    knowledge is opened. `apart`: the data folder is one of many, and nothing outside of it is looked at. `beside`: a
+    home of the same process, whose connections it uses. While `full` is set, nothing can be added.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class App:
         turns: asyncio.Semaphore | None = None,
         apart: bool = False,
         shared: Shared | None = None,
+        beside: Home | None = None,
     ) -> None:
         self.settings = settings
         self.full = False
@@ -98,7 +99,7 @@ class App:
         )
         self._shares_sandbox = sandbox is not None
         self.meter: Meter = Meter() if owner is None else owner.meter
-        self.home: Home = self._home(exits_at_once=brief and not tidies) if owner is None else owner.home
+        self.home: Home = self._home(brief and not tidies, beside) if owner is None else owner.home
         self.store = self.home.conversations
         runner = SandboxRunner(self.sandbox, self.meter, turns)
         if owner is None:
@@ -151,14 +152,14 @@ class App:
         self.call = Call(self.memories, self.conversations, asker={"by": N_("command"), "cwd": here}, folder=work)
         self._life: Literal["new", "open", "closed"] = "new"
 
-    def _home(self, *, exits_at_once: bool) -> Home:
+    def _home(self, exits_at_once: bool, beside: Home | None) -> Home:
         parameters = extended(
             StoreParameters,
             self.settings.storage,
             exit_seconds=0.0 if exits_at_once else StoreParameters().exit_seconds,
             read_only=self.settings.read_only,
         )
-        return open_home(self.settings.data_dir or default_data_dir(), self.clock, parameters, self.meter)
+        return home_of(self.settings, self.clock, parameters, self.meter, beside=beside)
 
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 
@@ -339,6 +340,7 @@ class App:
         # The store last, so that what upkeep began can still be written.
         async with AsyncExitStack() as stack:
             if self._owner is None:
+                stack.push_async_callback(self.home.aclose)
                 stack.push_async_callback(self.store.aclose)
                 stack.callback(self.recalls.write)
             if "_knowledge" in self.__dict__:

@@ -10,15 +10,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.lifecycle import Lifecycle
 from sandbox.locale import _
-
-if TYPE_CHECKING:
-    from memory_server.storage.small_files import FolderLedger
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +27,17 @@ DUE_AFTER_MS = 20 * 3_600_000
 
 
 class UpkeepJob(Protocol):
-    def overdue(self) -> bool: ...
+    async def overdue(self) -> bool: ...
 
     async def run_if_due(self) -> int | None: ...
+
+
+class Ledger(Protocol):
+    """When upkeep last ran, and whose turn it is; `last_run_ms` and `note_run` are blocking calls."""
+
+    def turn(self) -> AbstractAsyncContextManager[bool]: ...
+    def last_run_ms(self) -> int | None: ...
+    def note_run(self, at_ms: int) -> None: ...
 
 
 class Maintenance:
@@ -40,26 +46,26 @@ class Maintenance:
     def __init__(
         self,
         engines: Callable[[], Sequence[Lifecycle]],
-        ledger: FolderLedger,
+        ledger: Ledger,
         clock: Callable[[], int],
         tidy_vectors: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._engines, self._ledger, self._clock, self._tidy_vectors = engines, ledger, clock, tidy_vectors
 
-    def overdue(self) -> bool:
+    async def overdue(self) -> bool:
         """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
-        last = self._ledger.last_run_ms()
+        last = await asyncio.to_thread(self._ledger.last_run_ms)
         return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
         """Let each engine do its upkeep, if that is overdue and no other process is doing it. Returns the number of
         memories and entries that were cleaned up, or None if it was not this process's turn."""
-        with self._ledger.turn() as ours:
-            if not ours or not self.overdue():
+        async with self._ledger.turn() as ours:
+            if not ours or not await self.overdue():
                 return None
             # Old history is deleted one turn late, counted from the last turn: a clock that is wrong for an hour must
             # not delete what people can still bring back.
-            last_ms = self._ledger.last_run_ms()
+            last_ms = await asyncio.to_thread(self._ledger.last_run_ms)
             seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
             forgotten = sum([await engine.keep_up(seen_from_ms) for engine in self._engines()])
             if self._tidy_vectors is not None:
@@ -67,7 +73,7 @@ class Maintenance:
                     await self._tidy_vectors()
                 except MemoryServerError as error:
                     log.warning("upkeep skipped the vectors: %s", error)
-            self._ledger.note_run(self._clock())
+            await asyncio.to_thread(self._ledger.note_run, self._clock())
             return forgotten
 
 
@@ -90,7 +96,7 @@ class Jobs:
         self._scheduler = await asyncio.to_thread(made)
         options = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
         self._scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
-        if self._maintenance.overdue():
+        if await self._maintenance.overdue():
             soon = datetime.now(self._scheduler.timezone) + timedelta(seconds=SOON_SECONDS)
             self._scheduler.add_job(self._upkeep, "date", run_date=soon, id=_("overdue upkeep"), **options)
         self._scheduler.start()

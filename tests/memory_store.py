@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from memory_server.conversations.archive import KEEP_MS, Archived, Horizon, archived
@@ -78,6 +79,21 @@ class MemoryStore:
         now = self._clock() if now_ms is None else now_ms
         commits = self._commits[conversation_id]
         del commits[: Horizon(now - self._keep_ms, now).passed(commit.at_ms for commit in commits)]
+
+    async def larger(self, than: int) -> list[str]:
+        return await self.conversations()
+
+    async def expire(self, now_ms: int) -> None:
+        """`compact` did it."""
+
+    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+        if conversation_id in self._states:
+            return False
+        self._states[conversation_id] = replace(
+            state, short_term=dict(state.short_term), long_term=dict(state.long_term), follower=None
+        )
+        self._commits[conversation_id] = list(commits)
+        return True
 
     async def aclose(self) -> None:
         """There is nothing to close."""

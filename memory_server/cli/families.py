@@ -141,7 +141,7 @@ async def list_(app: App, flags: Namespace) -> None:
     if tenants and (places or held):
         hint(_("also the tenants {names}; --tenant NAME looks into one", ", ".join(tenants)))
     elif not (places or held):
-        none = _("No conversations in {place} yet.", escape(str(app.home.place)))
+        none = _("No conversations in {place} yet.", escape(app.home.shown))
         console().print(escape(await whereabouts(app)) if tenants else none)
 
 

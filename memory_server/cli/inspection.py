@@ -46,10 +46,10 @@ async def whereabouts(app: App) -> str:
         names += [f"{place} ({held.count})"] if held.count else []
     if names:
         more = _(" and {names} more", len(names) - SHOWN_NAMES) if len(names) > SHOWN_NAMES else ""
-        return _("{place} holds {names}{more}.", app.home.place, ", ".join(names[:SHOWN_NAMES]), more)
+        return _("{place} holds {names}{more}.", app.home.shown, ", ".join(names[:SHOWN_NAMES]), more)
     if tenants := app.home.tenant_names():
         named = ", ".join(tenants[:SHOWN_NAMES])
-        return _("{place} holds only tenants ({names}); --tenant NAME looks into one.", app.home.place, named)
+        return _("{place} holds only tenants ({names}); --tenant NAME looks into one.", app.home.shown, named)
     return _("nothing is stored in {place} yet.", app.home.place)
 
 

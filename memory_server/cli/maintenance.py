@@ -263,7 +263,7 @@ async def backups(app: App, _flags: Namespace) -> None:
     if found:
         print_columns(rows)
     else:
-        console().print(_("There is no backup yet; `memory-server backup` makes one."))
+        console().print(app.home.without_backups)
     for one in found:
         if one.problem:
             complain(_("the backup {name} cannot be used: {problem}", one.name, one.problem))

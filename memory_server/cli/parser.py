@@ -41,6 +41,8 @@ SETTINGS = {
 """The flags of every command that take a value: its placeholder, and what the flag means."""
 ADDING = ("serve", "hook", "remember", "recall", "import", "add-trigger", "call")
 """Commands that may be the first ones of a tenant; `recall` of a new one finds nothing."""
+_MEANT = dict.fromkeys(("delete", "erase", "remove", "rm"), "forget")
+"""Commands that people try, and which one they mean."""
 READ_ONLY = _("change nothing, offer only tools that read")
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -81,7 +83,7 @@ class CommandParser(language.Parser):
         if name is not None and name not in self.commands.choices:
             import difflib
 
-            close = difflib.get_close_matches(name, self.commands.choices, n=1)
+            close = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, self.commands.choices, n=1)
             hint = _("did you mean `{near}`?", close[0]) if close else _("`memory-server --help` lists the commands.")
             complain(_("There is no command `{name}`; {hint}", name, hint))
             raise SystemExit(2)
@@ -94,7 +96,9 @@ class CommandParser(language.Parser):
 
 def parser() -> CommandParser:
     """All commands with their flags; docs/reference/commands.md is generated from it."""
-    top = CommandParser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
+    # `copy --to` is not an abbreviation of --tools.
+    usage = "memory-server [SETTINGS] COMMAND ..."
+    top = CommandParser(prog="memory-server", description=ABOUT, usage=usage, allow_abbrev=False)
     _add_settings(top, shown=True)
     conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
     top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
@@ -236,6 +240,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags of a command line. Exits, as argparse does, if it cannot be used."""
     flags: argparse.Namespace = parser().parse_args(arguments)
+    flags.typed = tuple(arguments)
     return flags
 
 
@@ -248,14 +253,15 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = flags.command
-    if hasattr(flags, "tenant") and command.name != "tokens":
-        from memory_server.storage.data_dir import open_home
-
-        home = open_home(settings.data_dir or config.default_data_dir(), lambda: 0)
-        if not (place := home.tenant(flags.tenant)).is_dir() and command.name not in ADDING:
-            known = ", ".join(home.tenant_names()) or _("none")
-            raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
-        settings = settings.model_copy(update={"data_dir": place})
+    if hasattr(flags, "tenant") and command.name not in ("tokens", "copy", "migrate"):
+        home = config.home_of(settings, lambda: 0)
+        try:
+            if command.name not in ADDING and not home.has_tenant(flags.tenant):
+                known = ", ".join(home.tenant_names()) or _("none")
+                raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
+            settings = settings.model_copy(update=home.settings_of(flags.tenant))
+        finally:
+            home.close()
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
     return command, settings
@@ -269,6 +275,10 @@ def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | Non
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
+    from memory_server.cli import linked
+
+    if command.name not in linked.HERE and (link := linked.link_of(settings)) is not None:
+        return await linked.run(link, settings, flags)
     run = function_of(command)
     if not command.opens:
         status = await run(settings, flags) or 0

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from datetime import datetime
-from pathlib import Path
-from shutil import rmtree
 
 from memory_server.cli.terminal import complain, confirmed, console, escape, print_columns, time_text, write
-from memory_server.config import Settings, default_data_dir
-from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.config import Settings, home_of
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import milliseconds
-from memory_server.storage.data_dir import open_home, tokens_at
+from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
 from sandbox.locale import _, term
 
@@ -20,8 +18,7 @@ from sandbox.locale import _, term
 async def tokens(settings: Settings, flags: Namespace) -> None:
     """Add a token and print it, list the tokens, or take one back. Raises InvalidInput: a name is missing, taken or not
     known."""
-    home = settings.data_dir or default_data_dir()
-    place = settings.http.tokens or tokens_at(home)
+    place = settings.http.tokens or tokens_at(settings.folder)
     file = TokenFile(place.expanduser())
     if flags.action == "list":
         rows = [(_("name"), _("tenant"), _("may"), _("created"), _("ends"))]
@@ -41,7 +38,9 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
     if flags.action == "remove":
         if flags.erase:
             tenant = _to_erase(file, flags)
-            await asyncio.to_thread(_erase, open_home(home, lambda: 0).tenant(tenant))
+            kept = home_of(settings, lambda: 0)
+            await asyncio.to_thread(kept.erase_tenant, tenant)
+            await kept.aclose()
             console().print(_("Everything of {tenant} is erased.", escape(tenant)))
         # The token last: as long as it is there, the erasing can be done again.
         file.remove(flags.name)
@@ -67,17 +66,6 @@ def _to_erase(file: TokenFile, flags: Namespace) -> str:
     if not flags.yes and not confirmed(ask, otherwise=nobody):
         raise InvalidInput("Nothing was erased, and the token stays.")
     return tenant
-
-
-def _erase(folder: Path) -> None:
-    """Delete a folder, in which a server may write meanwhile. Raises StorageUnwritable: something is left of it."""
-    for _attempt in range(3):
-        rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        reason = _(
-            "{folder} could not be deleted whole, so the token stays; stop the server and run this again.", folder
-        )
-        raise StorageUnwritable(reason, folder)
 
 
 def _local(time: str | None, settings: Settings) -> str:

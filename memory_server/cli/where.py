@@ -11,39 +11,43 @@ from pathlib import Path
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import console, escape, write
 from memory_server.composition import knowledge_of
-from memory_server.config import Settings, default_config_file, default_data_dir, named_config_file
+from memory_server.config import Settings, default_config_file, home_of, named_config_file
 from memory_server.shared_process.control import describe, running
-from memory_server.storage.data_dir import open_home
 from sandbox.language import padded
 from sandbox.locale import _, joined, translated
 
 
 async def where(settings: Settings, flags: Namespace, folder: Path | None = None) -> None:
     """Print it; `folder` is the one in which the command was typed, by default the working directory."""
-    home = open_home(settings.data_dir or default_data_dir(), lambda: settings.now_ms or time.time_ns() // 1_000_000)
+    home = home_of(settings, lambda: settings.now_ms or time.time_ns() // 1_000_000)
     knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder or Path())
     try:
         held = await knowledge.overview(layers=True)
+        names, tenants = await home.conversations.conversations(), home.tenant_names()
+        pause, project = home.pause.read(home.clock()), project_at(folder)
     finally:
         await knowledge.aclose()
+        await home.aclose()
     layers = {f"layers/{layer.name}": layer.folder.place for layer in knowledge.layers.known}
-    names, tenants = await home.conversations.conversations(), home.tenant_names()
-    pause, project = home.pause.read(home.clock()), project_at(folder)
     # In a thread, because the process that answers may be this one.
     shared = [
         (place, known)
         for place, known in await asyncio.to_thread(lambda: list(running()))
-        if known.get("place", str(home.place)) == str(home.place)
+        if known.get("place", home.shown) == home.shown
     ]
+    link, waiting = home.link.read(), len(home.outbox.waiting())
+    refused = home.outbox.refused()
     if flags.json:
         write(
             {
-                "memories": str(home.place),
+                "linked": link and link.url,
+                "waiting": waiting,
+                "memories": home.shown,
                 "settings": str(_settings_file(flags)),
                 "conversation": project and project.conversation,
                 "paused": pause is not None,
                 "shared": [known for _place, known in shared if known],
-                "conversations": {name: str(home.conversations.folder(name)) for name in names},
+                "conversations": {name: home.place_of(name) for name in names},
                 "tenants": tenants,
                 "knowledge": {name: {"entries": one.count, "archived": one.archived} for name, one in held.items()},
                 "layers": {name: str(place) for name, place in layers.items()},
@@ -52,7 +56,13 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         return
     out, file = console(), _settings_file(flags)
     known = str(file) if file.is_file() else _("{path} (no such file: defaults apply)", file)
-    out.print(_("memories  {place}\nsettings  {settings_file}", escape(str(home.place)), escape(known)))
+    if link is not None:
+        out.print(
+            _("linked    {url}: windows, hooks and commands use its memory, and not the one here", escape(link.url))
+        )
+    if waiting or refused:
+        out.print(_("outbox    {waiting} wait to be delivered, {refused} were refused", waiting, refused))
+    out.print(_("memories  {place}\nsettings  {settings_file}", escape(home.shown), escape(known)))
     if project is not None:
         out.print(
             _(
@@ -72,7 +82,7 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         folder_of = layers.get(space)
         out.print(text if folder_of is None else f"{translated(text)}\t{escape(str(folder_of))}")
     for name in names:
-        out.print(f"{escape(name)}\t{escape(str(home.conversations.folder(name)))}")
+        out.print(f"{escape(name)}\t{escape(home.place_of(name))}")
     if tenants:
         out.print(_("tenants   {names}; --tenant NAME looks into one", escape(joined(", ", tenants))))
 

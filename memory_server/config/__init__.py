@@ -13,7 +13,7 @@ This module imports pydantic, and so the settings themselves, only where they ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from sandbox.locale import N_, _, clause
 
 if TYPE_CHECKING:
     from memory_server.config.settings import Settings as Settings
+    from memory_server.storage.data_dir import Home
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
 
@@ -105,10 +106,12 @@ def default_config_file() -> Path:
     return user_config_path("memory-server", appauthor=False) / "memory-server.toml"
 
 
-def default_data_dir() -> Path:
-    from platformdirs import user_data_path
+def home_of(settings: Settings, clock: Callable[[], int], *more: Any, beside: Home | None = None) -> Home:
+    """The home that the settings name; `more` and `beside` as of `open_home`."""
+    from memory_server.storage.data_dir import open_home
 
-    return user_data_path("memory-server", appauthor=False)
+    folder, url = settings.folder, settings.store
+    return open_home(url or folder, clock, *more, folder=folder, postgres=settings.postgres, beside=beside)
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from memory_server.conversations.recall.parameters import USUAL, Parameters, Rec
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import MINUTE_MS
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
-from memory_server.storage.options import StorageSettings
+from memory_server.storage.options import PostgresSettings, StorageSettings
 from sandbox.limits import SandboxLimits
 from sandbox.locale import _
 
@@ -246,6 +246,9 @@ class Settings(Section):
 
     data_dir: Path | None = None
     """Folder of the memories; by default the user's data folder (`memory-server where` shows it)."""
+    store: str | None = Field(None, repr=False)
+    """URL of a PostgreSQL database in which memories are kept instead of that folder, such as
+    `postgresql://user@host/name`; best set in the environment, where it holds a password."""
     conversation: str = DEFAULT_CONVERSATION
     """Conversation of calls that name none."""
     groups: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
@@ -289,6 +292,7 @@ class Settings(Section):
     words: WordSettings = GIVEN
     triggers: TriggerSettings = GIVEN
     storage: StorageSettings = GIVEN
+    postgres: PostgresSettings = GIVEN
     results: ResultSettings = GIVEN
     upkeep: UpkeepSettings = GIVEN
     recalls: RecallRecordSettings = GIVEN
@@ -361,6 +365,15 @@ class Settings(Section):
         """These settings for a search at every prompt, which most prompts do not need; what is set stays."""
         strict = _AT_EVERY_PROMPT.model_copy(update=self.short_term.advanced.model_dump(exclude_none=True))
         return self.model_copy(update={"short_term": self.short_term.model_copy(update={"advanced": strict})})
+
+    @property
+    def folder(self) -> Path:
+        """`data_dir`, or the usual one."""
+        if self.data_dir is not None:
+            return self.data_dir
+        from platformdirs import user_data_path
+
+        return user_data_path("memory-server", appauthor=False)
 
     @property
     def zone(self) -> ZoneInfo | None:

@@ -197,7 +197,8 @@ class ConversationLifecycle:
 
     async def keep_up(self, seen_from_ms: int) -> int:
         forgotten = outdated = 0
-        for name in await self.places():
+        # Nothing of the others can be forgotten, so they are not opened.
+        for name in await self._services.store.larger(self._services.parameters.retention.always_kept):
             try:
                 conversation = self._conversations.get(name)
                 removed = await conversation.short_term.clean_up(by="upkeep")
@@ -207,6 +208,7 @@ class ConversationLifecycle:
                 log.warning("upkeep skipped a conversation: %s", error)
             else:
                 forgotten += len(removed.forgotten)
+        await self._services.store.expire(seen_from_ms)
         if outdated:
             log.warning("%s", outdated_text(outdated))
         return forgotten
@@ -337,6 +339,7 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
         said = tuple(f"{one.name or ''} {one.content}" for one in memory.messages)
         kept: dict[str, Any] = {"archived": archived, "said": said, "mark": mark_of(memory, place)}
         kept |= {"aliases": () if memory.turn is None else (memory.turn,), "session": memory.session or ""}
+        kept["turn"] = memory.turn
         return Item("memories", place, memory.id, memory.time_ms, memory.text, **kept)
     at_ms = memory.updated_ms or memory.created_ms
     also = memory.trigger, memory.created_context, memory.updated_context or ""

@@ -33,9 +33,10 @@ class ConversationStore(Protocol):
         """Lock the conversation, read what others wrote, decide, commit, and then return the result of the decision
         with the id of the change (None: nothing changed).
 
-        When this returns, the changes are durable; when it raises, none of them happened. No changes, no write. `by`
-        names the author for the history. `wait_seconds` bounds the wait for other writers (default: the store's own
-        limit). Raises LockTimeout: it was over; StorageUnwritable: the changes could not be made durable.
+        When this returns, the changes are durable; when it raises, none of them happened (after `OutcomeUnknown` they
+        may have). No changes, no write. `by` names the author for the history. `wait_seconds` bounds the wait for other
+        writers (default: the store's own limit). Raises LockTimeout: it was over; StorageUnwritable: the changes could
+        not be made durable.
         """
 
     async def read(self, conversation_id: str) -> ConversationState:
@@ -64,6 +65,17 @@ class ConversationStore(Protocol):
         """Fold the conversation's commits into its base, so that the next opening is quick, and delete history and
         archive that are older than they are kept, counted back from `now_ms` (default: the store's clock). `erased`:
         delete too each change of the past that it is true of, given as JSON; the versions stay."""
+
+    async def larger(self, than: int) -> list[str]:
+        """The ids of the conversations that may hold more short-term memories than this, sorted."""
+
+    async def expire(self, now_ms: int) -> None:
+        """Of all conversations, delete history and archive as `compact` does, where that is quicker than to compact
+        each."""
+
+    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+        """Keep a conversation of another store with its version and its past, `commits` with the oldest first, so that
+        change ids stay valid; all at once. False: there is one of this id, which is as it was."""
 
     async def aclose(self) -> None:
         """Finish pending work and release everything; idempotent."""

@@ -3,8 +3,8 @@
     MemoryServerError
     ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
     ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable,
-    │   ModelsFailed: TextRefused
-    └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken
+    │   ModelsFailed: TextRefused, RemoteError: NotReached
+    └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken, OutcomeUnknown
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
 """
@@ -81,6 +81,18 @@ class TextRefused(ModelsFailed):
     """A model does not take this text; it may take others."""
 
 
+class RemoteError(MemoryServerError):
+    """The linked server refused something; nothing was changed there. `status` is that of HTTP, `kind` the server's."""
+
+    def __init__(self, message: str, status: int = 0, kind: str = "") -> None:
+        super().__init__(message)
+        self.status, self.kind = status, kind
+
+
+class NotReached(RemoteError):
+    """The linked server did not answer, or something else did; what was asked may or may not have been done."""
+
+
 class StorageError(MemoryServerError):
     """Reading or writing the data folder failed."""
 
@@ -95,6 +107,11 @@ class LockTimeout(StorageError):
 
 class StorageUnwritable(StorageError):
     """Nothing can be written there now: read-only, full, or of a newer format."""
+
+
+class OutcomeUnknown(StorageError):
+    """The database was lost while it stored a change, and did not come back in time: the change may or may not have
+    happened. Of all errors of a store the only one after which something may have changed."""
 
 
 class SnapshotBroken(StorageError):

@@ -195,7 +195,7 @@ class SharedServer:
         assert streams is not None
         sessions = sum(role == "serve" for role in self._clients.values())
         known = {"pid": os.getpid(), "version": __version__, "sessions": sessions, "since": self._began}
-        streams.output = json.dumps({**known, "place": str(self._app.home.place)}).encode()
+        streams.output = json.dumps({**known, "place": self._app.home.shown}).encode()
         return 0
 
     async def _end(self, connection: socket.socket) -> int:

@@ -1,6 +1,6 @@
 """A home of memories, named by a URL: the conversations, the backups and the notes that are kept there.
 
-Only `storage/` knows that it is a folder of this machine. Another kind of home would begin here.
+Only `storage/` knows that it is a folder of this machine, or a database (postgres/home.py).
 """
 
 from __future__ import annotations
@@ -13,25 +13,29 @@ from datetime import tzinfo
 from errno import ENOSPC
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.folder_names import find_folder, subfolders
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.token_file import named
+from sandbox.locale import _
 
 if TYPE_CHECKING:
-    from memory_server.kernel.erasure import Erasure
+    from memory_server.conversations.ports import ConversationStore
+    from memory_server.kernel.erasure import Erasure, Tombstones
+    from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
-    from memory_server.storage.erased_files import ErasedFiles
     from memory_server.storage.json_store.repair import RepairPlan
+    from memory_server.storage.options import PostgresSettings
 
+from memory_server.storage.link_files import LinkFile, Outbox
 from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
 
@@ -44,16 +48,35 @@ LEAST_FREE_BYTES = 1_000_000
 
 
 def open_home(
-    url: str | Path, clock: Callable[[], int], parameters: StoreParameters | None = None, meter: Meter | None = None
+    url: str | Path,
+    clock: Callable[[], int],
+    parameters: StoreParameters | None = None,
+    meter: Meter | None = None,
+    *,
+    folder: Path | None = None,
+    postgres: PostgresSettings | None = None,
+    beside: Home | None = None,
 ) -> Home:
-    """The home at `url`: `file:///…`, or the path of a folder, which need not exist yet. Touches no disk. Raises
-    InvalidInput if memories cannot be kept at such a URL."""
+    """The home at `url`: `file:///…`, or the path of a folder, which need not exist yet; or `postgresql://…`, where
+    `#NAME` at the end names a tenant, with the files of this machine in `folder`. It shares what it can with a home
+    `beside` it, which is closed after it. Touches no disk and no network. Raises InvalidInput if memories cannot be
+    kept at such a URL."""
     parts = urlsplit(str(url))
+    if parts.scheme in ("postgresql", "postgres"):
+        try:
+            from memory_server.storage.postgres.home import open_database
+        except ImportError as error:
+            raise InvalidInput(
+                "Memories in PostgreSQL need psycopg; run `pip install 'memory-server[postgres]'`."
+            ) from error
+        place = (folder or Path()).expanduser().absolute()
+        return open_database(str(url), place, clock, parameters, meter, postgres, beside)
     if parts.scheme == "file":
         url = url2pathname(parts.path)
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
         raise InvalidInput(
-            "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:///.", url
+            "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:/// or postgresql://.",
+            url,
         )
     return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
 
@@ -74,15 +97,44 @@ class Home:
         self.clock = clock
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
-        self.conversations = JsonFileStore(place, clock, parameters, meter)
+        self.conversations: ConversationStore = JsonFileStore(place, clock, parameters, meter)
         self.ledger = FolderLedger(place)
         self.pause = PauseNote(place)
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
-        self.recalls = RecallFiles(place)
+        self.recalls: RecallLog = RecallFiles(place)
+        self.link = LinkFile(place)
+        self.outbox = Outbox(place)
+
+    without_backups = _("There is no backup yet; `memory-server backup` makes one.")
+
+    def migrate(self, *, dry_run: bool = False) -> list[int]:
+        """Bring the form of what is kept up to date; the numbers of the steps. Raises InvalidInput: files need none."""
+        raise InvalidInput("Only a database has tables; name one as `store`, such as postgresql://user@host/database.")
+
+    def refuse_newer(self, conversation_id: str) -> None:
+        """Raises StorageUnwritable: a newer memory-server has written a conversation."""
+        from memory_server.storage.json_store.conversation_files import refuse_newer
+
+        refuse_newer(find_folder(self.place, conversation_id))
+
+    def place_of(self, conversation_id: str) -> str:
+        """Where a conversation is kept, for people."""
+        return str(find_folder(self.place, conversation_id))
+
+    @property
+    def shown(self) -> str:
+        """Where it is, for people."""
+        return str(self.place)
+
+    def close(self) -> None:
+        """Let go of what its parts share, after all of them are closed; idempotent."""
+
+    async def aclose(self) -> None:
+        self.close()
 
     @cached_property
-    def erased(self) -> ErasedFiles:
+    def erased(self) -> Tombstones:
         from memory_server.storage.erased_files import ErasedFiles
 
         return ErasedFiles(self.place)
@@ -148,6 +200,11 @@ class Home:
 
         return [path for place in (self.place, *others) for path in holding(place, erasure.held_in)]
 
+    @property
+    def not_ours(self) -> str:
+        """What else may have a text that is erased, for people."""
+        return ""
+
     def made(self) -> Path:
         """The folder, which is there after this."""
         folders.make_folder(self.place)
@@ -178,12 +235,37 @@ class Home:
         """The home of a tenant. Raises InvalidInput: a tenant cannot be called that."""
         return find_folder(self._tenants, named(name, "tenant"))
 
-    def tenants(self) -> list[Path]:
-        return subfolders(self._tenants)
+    def settings_of(self, tenant: str) -> Mapping[str, Any]:
+        """The settings with which a tenant's home is opened. Raises InvalidInput: a tenant cannot be called that."""
+        return {"data_dir": self.tenant(tenant)}
+
+    def tenants(self) -> list[Mapping[str, Any]]:
+        """The settings with which each tenant's home is opened."""
+        return [{"data_dir": folder} for folder in subfolders(self._tenants)]
+
+    def has_tenant(self, name: str) -> bool:
+        return self.tenant(name).is_dir()
+
+    def erase_tenant(self, name: str) -> None:
+        """Delete all that is kept for a tenant, while a server may write there. Raises StorageUnwritable: something is
+        left of it."""
+        from shutil import rmtree
+
+        folder = self.tenant(name)
+        for _attempt in range(3):
+            rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            raise StorageUnwritable(
+                _(
+                    "{folder} could not be deleted whole, so the token stays; stop the server and run this again.",
+                    folder,
+                ),
+                folder,
+            )
 
     def tenant_names(self) -> list[str]:
         """The names of the tenants, as far as their folders tell them."""
-        return [folder.name.partition("~")[0] for folder in self.tenants()]
+        return [folder.name.partition("~")[0] for folder in subfolders(self._tenants)]
 
     @property
     def _tenants(self) -> Path:

@@ -30,3 +30,15 @@ class StorageSettings:
     def keep_ms(self) -> int:
         """`archive_days` in milliseconds."""
         return round(self.archive_days * DAY_MS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresSettings:
+    """Memories in PostgreSQL, where `store` names a database."""
+
+    connections: Annotated[int, Ge(1)] = 10
+    """Connections that a process has to the database at most, besides two for small questions."""
+    prepare: bool = True
+    """Whether statements are prepared; false for a pooler that does not keep them, such as PgBouncer before 1.21."""
+    migrate: bool = True
+    """Whether a process brings the tables up to date by itself; otherwise `memory-server migrate` does it."""

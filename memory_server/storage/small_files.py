@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,8 +72,8 @@ class FolderLedger:
         self._folder = data_dir / folders.PRIVATE
         self._note = self._folder / "upkeep.json"
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[bool]:
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[bool]:
         """Whether this process may run upkeep; True for only one process at a time."""
         try:
             folders.make_folder(self._folder)

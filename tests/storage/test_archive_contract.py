@@ -1,8 +1,9 @@
-"""History, archive and undo through the managers, over both stores."""
+"""History, archive and undo through the managers, over all stores."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_store import MemoryStore
+from postgres import tenant_of_its_own
 from sample_memories import DAY, NOW, copy_of, memory, query_of, random_changes, trigger
 from trigger_table import TableRunner
 
@@ -37,6 +39,7 @@ from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryNotFound
 from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.postgres.conversations import PostgresStore
 from nlp import QueryWeights
 
 pytestmark = pytest.mark.anyio
@@ -64,19 +67,26 @@ class House:
         return [(getattr(e.memory, "id", None) or e.memory.name, e.reason) for e in await self.store.archive("chat")]
 
 
-@pytest.fixture(params=["memory", "json_files"])
+@pytest.fixture(params=["memory", "json_files", "postgres"])
 async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
     now = [NOW]
-    store: ConversationStore = (
-        MemoryStore(lambda: now[0])
-        if request.param == "memory"
-        else JsonFileStore(tmp_path, lambda: now[0], StoreParameters(idle_seconds=3600))
-    )
+    with ExitStack() as stack:
+        store: ConversationStore
+        if request.param == "memory":
+            store = MemoryStore(lambda: now[0])
+        elif request.param == "postgres":
+            store = PostgresStore(*stack.enter_context(tenant_of_its_own()), lambda: now[0])
+        else:
+            store = JsonFileStore(tmp_path, lambda: now[0], StoreParameters(idle_seconds=3600))
+        yield house_of(store, now)
+        await store.aclose()
+
+
+def house_of(store: ConversationStore, now: list[int]) -> House:
     keep = RetentionParameters(always_kept=0, most_at_once=2)
     parameters = Parameters(retention=keep, wording=WITH_PAIRS)
     around = Services(store, TableRunner(), parameters, lambda: now[0], Random(1))
-    yield House(store, Conversations(around).get("chat"), now)
-    await store.aclose()
+    return House(store, Conversations(around).get("chat"), now)
 
 
 # --- history -----------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_a_relative_path_and_one_of_the_user_are_understood(tmp_path: Path, monk
     assert home_at("a:b").place == tmp_path / "a:b"
 
 
-@pytest.mark.parametrize("url", ["postgresql://localhost/memories", Path("https://example.org/memories")])
+@pytest.mark.parametrize("url", ["mysql://localhost/memories", Path("https://example.org/memories")])
 def test_another_kind_of_home_is_refused_in_a_sentence(url: str | Path) -> None:
     with pytest.raises(InvalidInput, match="give a folder, or a URL that begins with file:///"):
         home_at(url)
@@ -58,7 +58,7 @@ async def test_all_that_is_kept_is_reached_through_it(tmp_path: Path) -> None:
     [repair] = home.repairs()
     assert repair() is None
     assert home.backups.listed() == []
-    with home.ledger.turn() as ours:
+    async with home.ledger.turn() as ours:
         assert ours
     home.pause.write(Pause())
     assert home.pause.read(NOW) == Pause()

@@ -266,7 +266,7 @@ async def test_closing_waits_for_what_was_begun(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     tasks = [asyncio.create_task(commit(store, Added(memory(f"m{n}")), chat=f"chat{n % 3}")) for n in range(9)]
     await asyncio.sleep(0)
-    assert len(store._running) == len(tasks)
+    assert len(store._open.running) == len(tasks)
     await store.aclose()
     assert [len((await reopened(tmp_path, f"chat{n}")).short_term) for n in range(3)] == [3, 3, 3]
     await asyncio.gather(*tasks)
@@ -279,7 +279,7 @@ async def test_nothing_runs_after_closing(tmp_path: Path) -> None:
     timers = [conversation._idle for conversation in store._open.values()]
     await store.aclose()
     assert [timer is not None and timer.cancelled() for timer in timers] == [True, True]
-    assert not store._running
+    assert not store._open.running
 
 
 async def test_the_lock_is_kept_while_a_cancelled_writer_still_writes(
@@ -298,7 +298,7 @@ async def test_the_lock_is_kept_while_a_cancelled_writer_still_writes(
     monkeypatch.setattr(journal, "append", slow)
     caller = asyncio.create_task(commit(store, Added(memory("b"))))
     assert await asyncio.to_thread(writing.wait, 20)
-    for task in tuple(store._running):
+    for task in tuple(store._open.running):
         task.cancel()
     for _ in range(10):
         await asyncio.sleep(0)
@@ -342,7 +342,7 @@ async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, tried
     caller = asyncio.create_task(commit(store, Added(memory("b"))))
     async with asyncio.timeout(20):
         await tried.wait()
-    for task in tuple(store._running):
+    for task in tuple(store._open.running):
         task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from memory_store import MemoryStore
+from postgres import tenant_of_its_own
 from sample_memories import NOW, contents, copy_of, memory, random_changes, trigger
 
 from memory_server.conversations.changes import (
@@ -27,15 +28,22 @@ from memory_server.conversations.ports import ConversationStore, Decide
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.postgres.conversations import PostgresStore
 
 pytestmark = pytest.mark.anyio
 
 IDS = ["chat", "小明", "a/b", "a:b", "CON", "..", "Work", "work", " padded ", "x" * 256, "🎂", "~", "."]
 
 
-@pytest.fixture(params=["memory", "json_files"])
+@pytest.fixture(params=["memory", "json_files", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ConversationStore]:
     opened: ConversationStore
+    if request.param == "postgres":
+        with tenant_of_its_own() as (database, tenant):
+            opened = PostgresStore(database, tenant, lambda: NOW)
+            yield opened
+            await opened.aclose()
+        return
     if request.param == "memory":
         opened = MemoryStore()
     else:
@@ -140,7 +148,12 @@ async def test_compacting_changes_nothing_that_is_read(store: ConversationStore)
 async def test_a_writer_that_cannot_get_in_says_so_and_the_first_one_goes_on(store: ConversationStore) -> None:
     entered, go_on = asyncio.Event(), asyncio.Event()
     # The stores decide without awaiting, so a busy conversation is one whose writers' lock another task holds.
-    lock = store._locks["chat"] if isinstance(store, MemoryStore) else store._conversation("chat")._writers  # type: ignore[attr-defined]
+    if isinstance(store, MemoryStore):
+        lock = store._locks["chat"]
+    elif isinstance(store, PostgresStore):
+        lock = store._open.use("chat").writers
+    else:
+        lock = store._open.use("chat")._writers  # type: ignore[attr-defined]
 
     async def hold() -> None:
         async with lock:

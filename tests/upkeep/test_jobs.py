@@ -20,7 +20,7 @@ class Upkeep:
         self.ran = asyncio.Event()
         self.cancelled = False
 
-    def overdue(self) -> bool:
+    async def overdue(self) -> bool:
         return self.due
 
     async def run_if_due(self) -> int | None:

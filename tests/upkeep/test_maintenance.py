@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
@@ -32,8 +32,8 @@ class NotedInMemory:
     def __init__(self, last: int | None = None, *, ours: bool = True) -> None:
         self.last, self.ours = last, ours
 
-    @contextmanager
-    def turn(self) -> Iterator[bool]:
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[bool]:
         yield self.ours
 
     def last_run_ms(self) -> int | None:
@@ -70,7 +70,7 @@ async def filled(store: MemoryStore | JsonFileStore) -> None:
 async def test_upkeep_is_due_after_most_of_a_day(last: int | None, due: bool) -> None:
     ledger = NotedInMemory(last)
     maintenance = upkeep(MemoryStore(), ledger)
-    assert maintenance.overdue() is due
+    assert await maintenance.overdue() is due
     assert await maintenance.run_if_due() == (0 if due else None)
     assert ledger.last == (NOW if due else last)
 
@@ -123,30 +123,30 @@ async def test_upkeep_of_a_data_folder_compacts_it_and_notes_the_time(tmp_path: 
     await store.aclose()
 
 
-def test_one_turn_at_a_time(tmp_path: Path) -> None:
-    with FolderLedger(tmp_path).turn() as first:
+async def test_one_turn_at_a_time(tmp_path: Path) -> None:
+    async with FolderLedger(tmp_path).turn() as first:
         assert first
-        with FolderLedger(tmp_path).turn() as second:
+        async with FolderLedger(tmp_path).turn() as second:
             assert not second
-    with FolderLedger(tmp_path).turn() as third:
+    async with FolderLedger(tmp_path).turn() as third:
         assert third
 
 
-def test_a_turn_is_given_back_when_upkeep_fails(tmp_path: Path) -> None:
-    def fail() -> None:
-        with FolderLedger(tmp_path).turn() as ours:
+async def test_a_turn_is_given_back_when_upkeep_fails(tmp_path: Path) -> None:
+    async def fail() -> None:
+        async with FolderLedger(tmp_path).turn() as ours:
             assert ours
             raise KeyError
 
     with pytest.raises(KeyError):
-        fail()
-    with FolderLedger(tmp_path).turn() as ours:
+        await fail()
+    async with FolderLedger(tmp_path).turn() as ours:
         assert ours
 
 
-def test_a_folder_that_cannot_be_written_has_no_upkeep(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_has_no_upkeep(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    with FolderLedger(tmp_path / "data").turn() as ours:
+    async with FolderLedger(tmp_path / "data").turn() as ours:
         assert not ours
 
 

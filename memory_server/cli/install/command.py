@@ -36,7 +36,7 @@ from memory_server.cli.install.steps import (
     project_named,
     project_unnamed,
 )
-from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir, load
+from memory_server.config import ENVIRONMENT_PREFIX, Settings, load
 from memory_server.kernel.errors import InvalidInput
 from sandbox.locale import _, translated
 
@@ -64,7 +64,7 @@ async def install(settings: Settings, flags: Namespace) -> None:
     if not changed:
         return
     if flags.with_hooks:
-        folder = (settings.data_dir or default_data_dir()).expanduser().absolute()
+        folder = settings.folder.expanduser().absolute()
         _say(
             _(
                 "The hooks store each finished turn as readable text in {folder}. `memory-server pause` stops "

@@ -12,6 +12,7 @@ from memory_server.kernel.errors import (
     LockTimeout,
     MemoryNotFound,
     MemoryPaused,
+    OutcomeUnknown,
     QuotaReached,
     ResourceNotFound,
     StorageUnwritable,
@@ -28,6 +29,7 @@ _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
     (QuotaReached, 507, "quota"),
     (LockTimeout, 503, "busy"),
     (TriggersUnavailable, 503, "busy"),
+    (OutcomeUnknown, 504, "outcome unknown"),
     (StorageUnwritable, 507, "storage"),
 )
 

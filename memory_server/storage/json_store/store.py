@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from memory_server.conversations.archive import Archived, Horizon
 from memory_server.conversations.changes import Change, Commit
@@ -24,12 +26,12 @@ from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
+from memory_server.storage.open_ones import OpenOnes
 from sandbox.locale import _
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class JsonFileStore:
@@ -48,15 +50,12 @@ class JsonFileStore:
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
-        self._open: dict[str, OpenConversation] = {}
-        """By last use, the newest last."""
-        self._sweep: asyncio.TimerHandle | None = None
-        self._running: set[asyncio.Task[Any]] = set()
+        self._open = OpenOnes(self._made, self._parameters)
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
     ) -> tuple[Result, str | None]:
-        conversation = self._conversation(conversation_id)
+        conversation = self._open.use(conversation_id)
         if self._parameters.read_only:
             changes, result = decide(await conversation.read())
             if changes:
@@ -73,15 +72,14 @@ class JsonFileStore:
             return decide(state)
 
         try:
-            # In a task of its own: a cancelled caller must not stop a commit half-way.
             work = conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), wait_seconds=wait_seconds)
-            return await asyncio.shield(self._begun(work))
+            return await asyncio.shield(self._open.begin(work))
         except asyncio.CancelledError:
             abandoned = True
             raise
 
     async def read(self, conversation_id: str) -> ConversationState:
-        return await self._conversation(conversation_id).read()
+        return await self._open.use(conversation_id).read()
 
     async def conversations(self) -> list[str]:
         def listed() -> list[str]:
@@ -104,13 +102,13 @@ class JsonFileStore:
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
     ) -> tuple[Commit, ...]:
-        return await self._conversation(conversation_id).look(lambda files: files.history(before, limit))
+        return await self._open.use(conversation_id).look(lambda files: files.history(before, limit))
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
-        return await self._conversation(conversation_id).look(lambda files: files.archived(newest))
+        return await self._open.use(conversation_id).look(lambda files: files.archived(newest))
 
     async def damaged(self, conversation_id: str) -> int:
-        conversation = self._conversation(conversation_id)
+        conversation = self._open.use(conversation_id)
         kept = conversation.folder / folders.PRIVATE / past.SET_ASIDE
         if not translated(kept, kept.exists):  # as almost always: then no thread is needed
             return 0
@@ -123,15 +121,38 @@ class JsonFileStore:
             return
         now = self._clock() if now_ms is None else now_ms
         horizon = Horizon(now - self._parameters.keep_ms, now)
-        conversation = self._conversation(conversation_id)
-        await asyncio.shield(self._begun(conversation.compact(self._parameters.wait_seconds, horizon, erased=erased)))
+        conversation = self._open.use(conversation_id)
+        await asyncio.shield(
+            self._open.begin(conversation.compact(self._parameters.wait_seconds, horizon, erased=erased))
+        )
+
+    async def larger(self, than: int) -> list[str]:
+        return await self.conversations()  # each file has to be opened to know
+
+    async def expire(self, now_ms: int) -> None:
+        """There is no quicker way than to compact each conversation."""
+
+    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+        folder = self.folder(conversation_id)
+
+        def adopt() -> bool:
+            folders.make_folder(self.data_dir / folders.PRIVATE)
+            with tempfile.TemporaryDirectory(dir=self.data_dir / folders.PRIVATE) as aside:
+                made = ConversationFiles(Path(aside) / "adopted", conversation_id)
+                made.adopt(state, commits)
+                try:
+                    made.folder.rename(folder)  # all at once
+                except OSError as error:
+                    if error.errno in (ENOTEMPTY, EEXIST) or folder.exists():
+                        return False
+                    raise
+                folders.sync_folder(self.data_dir)
+            return True
+
+        return await asyncio.to_thread(translated, self.data_dir, adopt)
 
     async def aclose(self) -> None:
-        if self._sweep is not None:
-            self._sweep.cancel()
-            self._sweep = None
-        while self._running:
-            await asyncio.wait(self._running)
+        await self._open.finish()
         deadline = time.monotonic() + self._parameters.exit_seconds
         conversations = tuple(self._open.values())
         # All timers first: one that ends during the compactions below would start another compaction.
@@ -152,47 +173,9 @@ class JsonFileStore:
         """Where a conversation is kept, or would be."""
         return translated(self.data_dir, lambda: find_folder(self.data_dir, conversation_id))
 
-    def _conversation(self, conversation_id: str) -> OpenConversation:
-        conversation = self._open.pop(conversation_id, None)
-        if conversation is None:
-            files = ConversationFiles(self.folder(conversation_id), conversation_id)
-            conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
-        self._open[conversation_id] = conversation
-        conversation.used = time.monotonic()
-        self._let_go()
-        return conversation
-
-    def _let_go(self, about_to_be_used: int = 1) -> None:
-        """Close conversations that were idle for long or are too many, those with the oldest use first. They are whole
-        on disk. A busy conversation stays, and so does the one used last while it is `about_to_be_used`."""
-        oldest = time.monotonic() - self._parameters.open_minutes * 60
-        excess = len(self._open) - self._parameters.open_conversations
-        for conversation_id, conversation in list(self._open.items())[: len(self._open) - about_to_be_used]:
-            if conversation.used > oldest and excess <= 0:
-                break
-            if not conversation.busy:
-                del self._open[conversation_id]
-                excess -= 1
-        if self._sweep is None and self._open:
-
-            def swept() -> None:
-                self._sweep = None
-                self._let_go(about_to_be_used=0)
-
-            self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_minutes * 60, swept)
+    def _made(self, conversation_id: str) -> OpenConversation:
+        files = ConversationFiles(self.folder(conversation_id), conversation_id)
+        return OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
-        self._begun(work)
-
-    def _begun(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task of its own for `work`, which goes on without its caller, until the store is closed."""
-
-        def done(task: asyncio.Task[Any]) -> None:
-            self._running.discard(task)
-            if not task.cancelled() and (error := task.exception()) is not None:
-                log.debug("storage work failed: %s", error)
-
-        task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
-        task.add_done_callback(done)
-        return task
+        self._open.begin(work)

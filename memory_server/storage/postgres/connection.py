@@ -1,0 +1,302 @@
+"""A PostgreSQL database: its connections, how long one waits for it, and its errors as sentences.
+
+All calls are blocking ones with a connection of a pool; `Database.run` is for the event loop. A piece of work that
+loses its connection is done again on another one until patience ends. How to commit so that nothing is done twice:
+
+    def do(attempt: Attempt) -> str:
+        with attempt.connection.transaction():            # or a pipeline, as log.py has it
+            lock(attempt.connection)                      # from here on a lost attempt has ended, either way
+            if attempt.again:
+                if (found := find(attempt.connection, attempt.token)) is not None:
+                    return found                          # the lost attempt was committed
+                attempt.again = False                     # it was not, and never will be
+            store(attempt.connection, attempt.token)
+            attempt.sent = True                           # just before COMMIT is sent
+        return "done"
+    await database.run(do)
+
+If patience ends after a lost COMMIT, `OutcomeUnknown` is raised, and otherwise an error that says that nothing was
+changed. Connections are in autocommit mode; what `do` leaves open is rolled back. Nothing needs a session's state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import conninfo, errors
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from memory_server.kernel.errors import InvalidInput, LockTimeout, OutcomeUnknown, StorageError, StorageUnwritable
+from memory_server.storage.options import PostgresSettings
+from memory_server.storage.postgres import schema
+from sandbox.locale import _
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+FIRST_SECONDS = 2.0
+"""Patience before the database answered for the first time: what is set may be wrong."""
+_SPARE = 2
+"""Connections for calls that are not made by `run`: the event loop must not wait for one that a thread has which waits
+for the event loop."""
+_PAUSE_SECONDS, _MOST_PAUSE_SECONDS, _POOL_SECONDS = 0.02, 0.5, 1.0
+_LOST = ("08", "57P0", "25006", "25P03", "53300", "40001", "40P01", "57014")
+"""Beginnings of the codes of errors after which another attempt may succeed: the connection is lost, the server ends,
+starts or is a standby, waited too long for this client, has no connection left, or chose this transaction to fail."""
+_USUAL = {
+    "application_name": "memory-server",
+    "connect_timeout": "3",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "target_session_attrs": "read-write",
+}
+"""Of libpq, where the URL does not say otherwise: a host that is gone is noticed, and a standby is not written to."""
+
+
+class Connection(psycopg.Connection[Any]):
+    """A connection that waits for no answer after `deadline`, by the monotonic clock."""
+
+    deadline = inf
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
+        return super().wait(_until(gen, self), *args, **kwargs)
+
+
+def _until(gen: Generator[Any, Any, T], connection: Connection) -> Generator[Any, Any, T]:
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > connection.deadline:
+                raise errors.OperationalError("it does not answer")
+            wanted = gen.send(ready)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One of the attempts at a piece of work. `token`: the same in all of them. `again`: an attempt before this one was
+    lost while its COMMIT was on the way, so look for the token; set it to False if the token is not there. `sent`: set
+    it before a COMMIT is sent. `deadline`: when patience ends, by the monotonic clock."""
+
+    deadline: float
+    token: UUID = field(default_factory=uuid4)
+    again: bool = False
+    sent: bool = False
+    connection: Connection = None  # type: ignore[assignment]
+
+    @property
+    def left(self) -> float:
+        """Seconds of patience."""
+        return max(0.0, self.deadline - time.monotonic())
+
+
+Work = Callable[[Attempt], T]
+
+
+class Database:
+    """The database at `url`, for all tenants of this process; connects at the first use. `shown` is the URL for people:
+    without password. `wait_seconds`: patience, for other writers as for the database itself. Raises InvalidInput: it is
+    not a URL of PostgreSQL."""
+
+    def __init__(self, url: str, wait_seconds: float = 10.0, options: PostgresSettings | None = None) -> None:
+        given = options or PostgresSettings()
+        self.url, self.wait_seconds, self.migrates = url, wait_seconds, given.migrate
+        try:
+            parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(url).items()}
+        except psycopg.Error:
+            # Without the reason, which may hold the password.
+            raise InvalidInput(
+                "`store` is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/database."
+            ) from None
+        self.shown = shown(parts)
+        self._conninfo = conninfo.make_conninfo("", **(_USUAL | parts))
+        # What the pool warns of is said by the errors below, once, and without a line of the client library.
+        logging.getLogger("psycopg").setLevel(logging.ERROR)
+        self._prepare = {"autocommit": True, "prepare_threshold": 5 if given.prepare else None}
+        self._pool = ConnectionPool(
+            self._conninfo,
+            connection_class=Connection,
+            kwargs=self._prepare,
+            min_size=0,
+            max_size=given.connections + _SPARE,
+            open=False,
+            max_idle=60.0,
+            reconnect_timeout=1.0,
+        )
+        self._connections = given.connections
+        self._threads = ThreadPoolExecutor(given.connections, "postgres")
+        self._opening = threading.Lock()
+        self._reached = self._ready = False
+
+    async def run(self, do: Work[T], *, seconds: float | None = None) -> T:
+        """`work`, in another thread. Waiting for a thread takes from the patience."""
+        deadline = time.monotonic() + (self.wait_seconds if seconds is None else seconds)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, do, deadline)
+
+    def work(self, do: Work[T], *, seconds: float | None = None) -> T:
+        """What `do` returns, which is called again if its connection is lost, within `seconds` (default: all patience).
+
+        Raises:
+            OutcomeUnknown: patience ended, and what `do` sent may have been committed.
+            LockTimeout: others held the lock, or all connections, for too long; nothing was changed.
+            StorageError: the database cannot be reached, or refuses it; nothing was changed.
+        """
+        return self._work(do, time.monotonic() + (self.wait_seconds if seconds is None else seconds))
+
+    def _work(self, do: Work[T], deadline: float) -> T:
+        if not self._reached:
+            deadline = min(deadline, time.monotonic() + FIRST_SECONDS)
+        attempt, pause, losses = Attempt(deadline), 0.0, 0
+        while True:
+            try:
+                with self._connected(attempt):
+                    return do(attempt)
+            except psycopg.Error as error:
+                attempt.again = attempt.again or attempt.sent
+                if not _is_lost(error):
+                    raise (self._unknown() if attempt.again else _refused(error, self)) from error
+                losses += 1
+                if losses > self._connections and not isinstance(error, PoolTimeout):
+                    pause = min(_MOST_PAUSE_SECONDS, pause * 2 or _PAUSE_SECONDS)
+                if attempt.left <= pause:
+                    raise self._given_up(error, attempt) from None
+                log.debug("again, because the connection was lost: %s", first_line(error))
+                time.sleep(pause)
+
+    @contextmanager
+    def _connected(self, attempt: Attempt) -> Iterator[None]:
+        attempt.sent = False
+        if not self._reached:
+            self.connect(attempt.left).close()  # its error says why, that of the pool does not
+            self._reached = True
+        with self._opening:
+            if self._pool.closed:
+                self._pool.open()
+        # Asked again and again: a pool that gave up to connect begins again only when it is asked.
+        with self._pool.connection(min(attempt.left, _POOL_SECONDS)) as connection:
+            connection.deadline = attempt.deadline + 1.0  # of the server is the first word about a lock
+            attempt.connection = connection
+            try:
+                if not self._ready:
+                    schema.prepare(connection, self.migrates)
+                    self._ready = True
+                yield
+            except psycopg.Error as error:
+                if _is_lost(error):
+                    connection.close()
+                raise
+            finally:
+                if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+                    with suppress(psycopg.Error):
+                        connection.rollback()
+
+    def connect(self, seconds: float = FIRST_SECONDS) -> Connection:
+        """A connection beside the pool, which the caller closes. Raises psycopg.Error."""
+        made = Connection.connect(self._conninfo, **self._prepare)  # type: ignore[arg-type]
+        made.deadline = time.monotonic() + seconds
+        return made
+
+    def _given_up(self, error: psycopg.Error, attempt: Attempt) -> StorageError:
+        if attempt.again:
+            return self._unknown()
+        if isinstance(error, PoolTimeout):
+            try:
+                self.connect().close()
+            except psycopg.Error as reason:
+                error = reason
+            else:
+                return LockTimeout(
+                    _("The database {place} has too much to do; try again, nothing was changed.", self.shown)
+                )
+        return StorageUnwritable(
+            _(
+                "The database {place} cannot be reached ({reason}); check that it runs, and what `store` says of host, "
+                "user, password and database. Nothing was changed.",
+                self.shown,
+                first_line(error),
+            )
+        )
+
+    def migrate(self, *, dry_run: bool = False) -> list[int]:
+        """Apply what the tables lack, or only say what that is; its numbers. Raises StorageError."""
+        try:
+            with self.connect() as connection:
+                return schema.missing(connection) if dry_run else schema.apply(connection)
+        except psycopg.Error as error:
+            if _is_lost(error):
+                raise self._given_up(error, Attempt(0.0)) from None
+            raise _refused(error, self) from error
+
+    def _unknown(self) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            _(
+                "The database {place} was lost while it stored this, which may or may not have happened; look before "
+                "you repeat it.",
+                self.shown,
+            )
+        )
+
+    def close(self) -> None:
+        """Finish what runs, and disconnect; idempotent."""
+        self._threads.shutdown()
+        self._pool.close()
+
+
+def shown(parts: dict[str, str]) -> str:
+    """A URL for people of the parts of a connection string: without password and options."""
+    hosts, ports = parts.get("host", "").split(","), parts.get("port", "").split(",")
+    ports = ports * len(hosts) if len(ports) == 1 else ports
+    named = ",".join(f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
+    user = f"{parts['user']}@" if "user" in parts else ""
+    return f"postgresql://{user}{named}/{parts.get('dbname', '')}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of the database says, on one line."""
+    text = " ".join(str(error).split())
+    return text.removeprefix("connection failed: ").removesuffix(".") or type(error).__name__
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    if isinstance(error, PoolTimeout) or error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(_LOST)
+
+
+def _refused(error: psycopg.Error, database: Database) -> StorageError:
+    """What the database says no to, as a sentence."""
+    match error:
+        case errors.LockNotAvailable():
+            return LockTimeout(_("Another node is writing there for too long; try again, nothing was changed."))
+        case errors.InsufficientPrivilege() | errors.UndefinedTable() | errors.InvalidSchemaName():
+            return StorageUnwritable(
+                _(
+                    "The database {place} does not let this user do that ({reason}); run `memory-server migrate` once "
+                    "as a user who may create a schema there, and grant this one its use. Nothing was changed.",
+                    database.shown,
+                    first_line(error),
+                )
+            )
+        case _:
+            return StorageUnwritable(
+                _("The database {place} refuses it ({reason}); nothing was changed.", database.shown, first_line(error))
+            )

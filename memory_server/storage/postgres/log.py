@@ -1,0 +1,319 @@
+"""A log of commits in rows, with a compressed snapshot of each partition: what journal.py is in files. It knows bytes
+and JSON, and nothing of what they mean. Blocking calls, each on a connection that connection.py gives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from psycopg import errors
+
+from memory_server.storage.postgres.connection import Attempt, Connection
+
+T = TypeVar("T")
+
+LEAST_PENDING_BYTES, PENDING_SHARE = 64_000, 4
+"""A new snapshot is due when the commits since the last one have more bytes than this, and so many times as many."""
+IDLE_SECONDS = 5.0
+"""How long the transaction of a node that stopped in the middle keeps others out: less than a writer waits."""
+PAGE = 200
+"""Commits that are read at once where not all of them may be needed."""
+
+_SINCE = (
+    "select version, at_ms, by, changes::text from memory_server.commits "
+    "where place = %(place)s and version > %(known)s order by version"
+)
+_COLD = (
+    "select p.version, p.base, p.snapshot, null::bigint, null, null from memory_server.partitions p "
+    "where place = %(place)s union all "
+    "select c.version, null, null, c.at_ms, c.by, c.changes::text from memory_server.commits c "
+    "join memory_server.partitions p using (place) where place = %(place)s and c.version > p.base"
+)
+_WARM = (
+    "select p.version, c.version, c.at_ms, c.by, c.changes::text from memory_server.partitions p "
+    "left join memory_server.commits c on c.place = p.place and c.version > %(known)s "
+    "where p.place = %(place)s order by c.version"
+)
+
+
+class Line(NamedTuple):
+    """A commit: its version, when (milliseconds since 1970) and by whom it was made, and the JSON of its changes."""
+
+    version: int
+    at_ms: int
+    by: str
+    changes: str
+
+
+class News(NamedTuple):
+    """A partition: its version, and the commits since a known one; `snapshot`: of the version `base`, where all of it
+    was asked for and one was made."""
+
+    version: int
+    lines: Sequence[Line]
+    base: int = 0
+    snapshot: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Generic[T]):
+    """What is to be committed (None: nothing): JSON, and whether the archive can change by it; how many records there
+    are then, and the result of the decision."""
+
+    result: T
+    line: Line | None = None
+    archival: bool = False
+    records: int = 0
+
+
+class Committed(NamedTuple, Generic[T]):
+    """`version` None: nothing was committed. `due`: a new snapshot is. `settled`: the outcome was unknown at first, and
+    the commit was found by its token."""
+
+    result: T
+    version: int | None = None
+    due: bool = False
+    settled: bool = False
+
+
+def place_of(tenant: str, kind: str, name: str) -> UUID:
+    """The key of a partition: short, spread evenly, and the same in every process."""
+    return UUID(bytes=hashlib.sha256("\0".join((tenant, kind, name)).encode()).digest()[:16])
+
+
+class Log:
+    """The partitions of one `kind` that `tenant` has."""
+
+    def __init__(self, tenant: str, kind: str) -> None:
+        self.tenant, self.kind = tenant, kind
+
+    def place(self, name: str) -> UUID:
+        return place_of(self.tenant, self.kind, name)
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def names(self, connection: Connection, more_than: int = -1) -> list[str]:
+        """The names of the partitions with more records than this, sorted as Python does."""
+        found = connection.execute(
+            "select name from memory_server.partitions where tenant = %s and kind = %s and records > %s order by name",
+            [self.tenant, self.kind, more_than],
+        )
+        return [name for (name,) in found]
+
+    def since(self, connection: Connection, name: str, known: int) -> News | None:
+        """The commits after the version `known`, as one statement sees them; None: there is no such partition."""
+        rows = connection.execute(_WARM, {"place": self.place(name), "known": known}).fetchall()
+        return News(rows[0][0], [Line(*row[1:]) for row in rows if row[1] is not None]) if rows else None
+
+    def whole(self, connection: Connection, name: str) -> News | None:
+        """The snapshot and the commits after it, as one statement sees them; None: there is no such partition."""
+        rows = connection.execute(_COLD, {"place": self.place(name)}, binary=True).fetchall()
+        heads = [row for row in rows if row[1] is not None]
+        lines = sorted(Line(version, *line) for version, base, _snapshot, *line in rows if base is None)
+        return News(heads[0][0], lines, heads[0][1], heads[0][2]) if heads else None
+
+    def newest_first(
+        self, connection: Connection, name: str, before: int | None = None, *, page: int = PAGE, archival: bool = False
+    ) -> Iterator[Line]:
+        """The commits that are kept, before the version `before`, read by the page as they are needed; `archival`: only
+        those by which the archive can change."""
+        only = "and archival" if archival else ""
+        while True:
+            lines = connection.execute(
+                "select version, at_ms, by, changes::text from memory_server.commits "
+                f"where place = %s and (%s::bigint is null or version < %s) {only} order by version desc limit %s",
+                [self.place(name), before, before, page],
+            ).fetchall()
+            yield from map(Line._make, lines)
+            if len(lines) < page:
+                return
+            before = lines[-1][0]
+
+    # --- committing ------------------------------------------------------------------------------------
+
+    def committing(
+        self, name: str, known: Callable[[], int | None], decide: Callable[[News | None, bool], Decided[T] | None]
+    ) -> Callable[[Attempt], Committed[T]]:
+        """Work for `Database.run`: lock the partition, `decide` by its news, and commit that with the attempt's token.
+        `known`: the version after which commits are wanted; None: all of it is, which `decide` is told by True, and can
+        ask for by None. What it raises changes nothing."""
+        place = {"place": self.place(name)}
+        sent: list[Decided[T]] = []
+        """What was decided by each attempt that may have been committed."""
+
+        def work(attempt: Attempt) -> Committed[T]:
+            while True:
+                try:
+                    return once(attempt)
+                except errors.UniqueViolation:
+                    # Another node has made the partition, or an attempt of this update that was lost.
+                    sent.pop()
+                    attempt.sent = False
+                    attempt.connection.rollback()
+
+        def once(attempt: Attempt) -> Committed[T]:
+            connection, version = attempt.connection, known()
+            timeouts = [f"{max(1, round(seconds * 1000))}ms" for seconds in (attempt.left, IDLE_SECONDS)]
+            with connection.pipeline():
+                connection.execute("begin")
+                connection.execute(
+                    "select set_config('lock_timeout', %s, true), "
+                    "set_config('idle_in_transaction_session_timeout', %s, true)",
+                    timeouts,
+                )
+                head = connection.execute(
+                    "select version from memory_server.partitions where place = %(place)s for update", place
+                )
+                if version is not None:
+                    lines = connection.execute(_SINCE, {**place, "known": version})
+                if attempt.again:
+                    settled = connection.execute(
+                        "select version from memory_server.commits where place = %s and token = %s",
+                        [place["place"], attempt.token],
+                    )
+            there = head.fetchone()
+            if attempt.again and there is not None:
+                if (found := settled.fetchone()) is not None:
+                    return Committed(sent[-1].result, found[0], settled=True)
+                attempt.again = False
+                sent.clear()
+            decided = None
+            if version is not None:
+                decided = decide(there and News(there[0], list(map(Line._make, lines))), False)
+            if decided is None:
+                decided = decide(self.whole(connection, name), True)
+            assert decided is not None
+            if decided.line is None:
+                return Committed(decided.result)
+            sent.append(decided)
+            attempt.sent = True
+            pending = _store(connection, self, name, decided, attempt.token, made=there is None)
+            return Committed(decided.result, decided.line.version, pending)
+
+        return work
+
+    # --- compacting ------------------------------------------------------------------------------------
+
+    def fold(self, connection: Connection, name: str, version: int, snapshot: bytes) -> None:
+        """Keep a snapshot of a version, unless there is one of a later version. It needs no lock, because it is right
+        whatever came after it."""
+        connection.execute(
+            "update memory_server.partitions p set snapshot = %b, base = %s, snapshot_format = 1, pending_bytes = "
+            "(select coalesce(sum(octet_length(changes::text)), 0) from memory_server.commits c "
+            "where c.place = p.place and c.version > %s) where place = %s and base < %s",
+            [snapshot, version, version, self.place(name), version],
+        )
+
+    def expire(self, connection: Connection, since_ms: int, now_ms: int, name: str | None = None) -> None:
+        """Delete the folded commits of a partition, or of all, that are no longer kept, by the rule of
+        `Horizon.passed`: the clock can be wrong, the order of the versions cannot."""
+        connection.execute(
+            """
+            with kept as (
+              select c.place, min(c.version) filter (where c.at_ms between %(since)s and %(now)s) as first
+              from memory_server.commits c join memory_server.partitions p using (place)
+              where p.tenant = %(tenant)s and p.kind = %(kind)s and (%(name)s::text is null or p.name = %(name)s)
+              group by c.place),
+            passed as (
+              select c.place, max(c.version) as last from memory_server.commits c join kept using (place)
+              where c.at_ms < %(since)s and (kept.first is null or c.version < kept.first) group by c.place)
+            delete from memory_server.commits c using passed, memory_server.partitions p
+            where c.place = passed.place and p.place = c.place and c.version <= least(passed.last, p.base)
+            """,
+            {"since": since_ms, "now": now_ms, "tenant": self.tenant, "kind": self.kind, "name": name},
+        )
+
+    def unfolded(self, connection: Connection, before_ms: int) -> list[str]:
+        """The partitions with commits from before that time that no snapshot has yet."""
+        found = connection.execute(
+            "select name from memory_server.partitions p where tenant = %s and kind = %s and version > base and exists "
+            "(select from memory_server.commits c where c.place = p.place and c.version > p.base and c.at_ms < %s)",
+            [self.tenant, self.kind, before_ms],
+        )
+        return [name for (name,) in found]
+
+    def rewrite(self, connection: Connection, name: str, change: Callable[[str], str]) -> None:
+        """Put the changes of each commit that is kept through `change`, all at once."""
+        place = self.place(name)
+        with connection.transaction():
+            connection.execute("select from memory_server.partitions where place = %s for update", [place])
+            for line in list(self.newest_first(connection, name)):
+                if (after := change(line.changes)) != line.changes:
+                    connection.execute(
+                        "update memory_server.commits set changes = %s::json where place = %s and version = %s",
+                        [after, place, line.version],
+                    )
+
+    def adopt(self, connection: Connection, name: str, news: News, records: int, archival: Mapping[int, bool]) -> bool:
+        """Make a partition of a snapshot and commits that come from elsewhere; False: there is one already."""
+        place = self.place(name)
+        with connection.transaction():
+            made = connection.execute(
+                "insert into memory_server.partitions (place, tenant, kind, name, version, base, snapshot, records) "
+                "values (%s, %s, %s, %s, %s, %s, %b, %s) on conflict do nothing returning 1",
+                [place, self.tenant, self.kind, name, news.version, news.base, news.snapshot, records],
+            ).fetchone()
+            if made is None:
+                return False
+            for line in news.lines:
+                given = (place, line.version, place, line.at_ms, line.by, archival[line.version], line.changes)
+                connection.execute(_INSERT, given)
+        return True
+
+
+_INSERT = (
+    "insert into memory_server.commits (place, version, token, at_ms, by, archival, changes) "
+    "values (%s, %s, %s, %s, %s, %s, %s::json)"
+)
+
+
+def _store(connection: Connection, log: Log, name: str, decided: Decided[Any], token: UUID, *, made: bool) -> bool:
+    """Store and commit what was decided, in one round trip; whether a new snapshot is due."""
+    line, place = decided.line, log.place(name)
+    assert line is not None
+    size = len(line.changes.encode())
+    with connection.pipeline():
+        if made:
+            head = connection.execute(
+                "insert into memory_server.partitions (place, tenant, kind, name, version, pending_bytes, records) "
+                "values (%s, %s, %s, %s, %s, %s, %s) returning pending_bytes, 0",
+                [place, log.tenant, log.kind, name, line.version, size, decided.records],
+            )
+        else:
+            head = connection.execute(
+                "update memory_server.partitions set version = %s, pending_bytes = pending_bytes + %s, records = %s, "
+                "changed_at = now() where place = %s returning pending_bytes, coalesce(octet_length(snapshot), 0)",
+                [line.version, size, decided.records, place],
+            )
+        connection.execute(_INSERT, [place, line.version, token, line.at_ms, line.by, decided.archival, line.changes])
+        connection.execute("commit")
+    [(pending, snapshot)] = head.fetchall()
+    return bool(pending > LEAST_PENDING_BYTES and pending > PENDING_SHARE * snapshot)
+
+
+# --- about whole tenants: `%(tenant)s` names one ---------------------------------------------------------------
+
+TENANTS = (
+    "select tenant from memory_server.partitions where tenant <> '' "
+    "union select tenant from memory_server.all_stores where tenant <> '' order by tenant"
+)
+COUNT = (
+    "select coalesce(sum(pending_bytes + coalesce(octet_length(snapshot), 0)), 0) from memory_server.partitions "
+    "where tenant = %(tenant)s"
+)
+"""The bytes of the partitions; what is kept of their past comes on top."""
+ERASE = (
+    "delete from memory_server.commits where place in "  # noqa: ISC004
+    "(select place from memory_server.partitions where tenant = %(tenant)s)",
+    "delete from memory_server.partitions where tenant = %(tenant)s",
+    "delete from memory_server.pauses where tenant = %(tenant)s",
+    "delete from memory_server.upkeep where tenant = %(tenant)s",
+)
+UNWHOLE = (
+    "select name, kind from memory_server.partitions p where tenant = %(tenant)s and version - base <> "
+    "(select count(*) from memory_server.commits c where c.place = p.place and c.version > p.base)"
+)
+"""Partitions that lack a commit after their snapshot."""

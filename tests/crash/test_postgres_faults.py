@@ -1,0 +1,359 @@
+"""Several nodes on one database, and what happens to either: 0 acknowledged writes are lost, none is there twice, no
+version is missing, and no write that failed is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from postgres import postgres, tenant_of_its_own
+from postgres_cluster import Cluster, clusters
+from sample_memories import NOW, memory
+
+from memory_server.conversations.changes import Added
+from memory_server.kernel.errors import LockTimeout, OutcomeUnknown, StorageUnwritable
+from memory_server.storage.json_store.open_conversation import StoreParameters
+from memory_server.storage.options import PostgresSettings
+from memory_server.storage.postgres.connection import Database
+from memory_server.storage.postgres.conversations import PostgresStore
+from memory_server.storage.postgres.log import ERASE
+
+pytestmark = pytest.mark.anyio
+LONG = pytest.mark.full
+SIZES = [(4, 3.0), pytest.param((16, 12.0), marks=LONG)]
+"""Clients of each node, and seconds."""
+NODE = Path(__file__).with_name("postgres_node.py")
+
+
+@dataclass
+class Told:
+    """What nodes said of their writes."""
+
+    ok: dict[str, tuple[str, int]]
+    unknown: set[str]
+    failed: set[str]
+    slowest: float
+
+
+def node(url: str, tenant: str, name: str, size: tuple[int, float], patience: float = 10.0) -> subprocess.Popen[str]:
+    clients, seconds = size
+    words = [url, tenant, name, str(clients), str(seconds), str(patience)]
+    environment = os.environ | {"PYTHONPATH": str(NODE.parents[1])}
+    return subprocess.Popen(
+        [sys.executable, str(NODE), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def told(nodes: list[subprocess.Popen[str]], seconds: float) -> Told:
+    found = Told({}, set(), set(), 0.0)
+    for each in nodes:
+        out, err = each.communicate(timeout=seconds + 90)
+        assert "Traceback" not in err, err
+        for line in out.splitlines():
+            kind, chat, name, *more = line.split(" ")
+            if kind == "ok" and len(more) == 2:
+                found.ok[name] = chat, int(more[0].partition("-")[0])
+                found.slowest = max(found.slowest, float(more[1]))
+            elif kind in ("unknown", "failed"):
+                print(line)
+                getattr(found, kind).add(name)
+    return found
+
+
+def judge(url: str, tenant: str, found: Told) -> None:
+    there: Counter[str] = Counter()
+    where: dict[str, tuple[str, int]] = {}
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "select p.name, p.version, c.version, c.changes from memory_server.partitions p "
+            "join memory_server.commits c using (place) where tenant = %s order by 1, 3",
+            [tenant],
+        ).fetchall()
+    versions: dict[str, list[int]] = {}
+    for chat, newest, version, changes in rows:
+        versions.setdefault(chat, []).append(version)
+        assert len(versions[chat]) == version <= newest, f"a gap before {version} of {chat}"
+        for change in changes:
+            there[change["memory"]["id"]] += 1
+            where[change["memory"]["id"]] = chat, version
+    assert {chat: newest for chat, newest, *_ in rows} == {chat: numbers[-1] for chat, numbers in versions.items()}
+    assert set(found.ok) <= set(there), "an acknowledged write is lost"
+    assert max(there.values(), default=1) == 1, "a write is there twice"
+    assert not found.failed & set(there), "a write that failed is there"
+    assert {name: where[name] for name in found.ok} == found.ok, "a change id names another change"
+    said = f"{len(found.ok)} acknowledged, {len(there) - len(found.ok)} more are there, {len(found.unknown)} unknown"
+    print(f"{said}, {len(found.failed)} failed, slowest {found.slowest:.1f} s")
+
+
+@contextmanager
+def of_its_own(cluster: Cluster) -> Iterator[str]:
+    """The tenant of a test in a cluster."""
+    database = Database(cluster.url)
+    database.work(lambda attempt: None)
+    database.close()
+    yield "tenant"
+    with suppress(psycopg.Error), psycopg.connect(cluster.url, autocommit=True) as connection:
+        for statement in ERASE:
+            connection.execute(statement, {"tenant": "tenant"})
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("killed", [False, True])
+def test_two_nodes_lose_nothing_also_if_one_is_killed(size: tuple[int, float], killed: bool) -> None:
+    with tenant_of_its_own() as (_, tenant):
+        nodes = [node(postgres(), tenant, name, size) for name in "ab"]
+        if killed:
+            assert nodes[0].stdout is not None
+            for _ in range(10):
+                nodes[0].stdout.readline()  # it is in the middle
+            nodes[0].kill()
+        found = told(nodes, size[1])
+        assert len(found.ok) > 20
+        assert not found.failed | found.unknown
+        judge(postgres(), tenant, found)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(size: tuple[int, float]) -> None:
+    with tenant_of_its_own() as (_, tenant):
+        url = postgres() + ("&" if "?" in postgres() else "?") + f"application_name={tenant}"
+        nodes = [node(url, tenant, name, size) for name in "ab"]
+        ended = 0
+        with psycopg.connect(postgres(), autocommit=True) as connection:
+            while any(each.poll() is None for each in nodes):
+                ended += len(
+                    connection.execute(
+                        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s "
+                        "order by random() limit 1",
+                        [tenant],
+                    ).fetchall()
+                )
+                time.sleep(0.05)
+        found = told(nodes, size[1])
+        print(f"{ended} connections were ended")
+        assert ended > 10
+        assert len(found.ok) > 20
+        assert not found.failed | found.unknown
+        judge(postgres(), tenant, found)
+
+
+@pytest.mark.parametrize("size", [(4, 8.0), pytest.param((16, 20.0), marks=LONG)])
+def test_a_database_that_crashes_and_restarts_is_waited_for(size: tuple[int, float]) -> None:
+    with clusters() as cluster, of_its_own(cluster) as tenant:
+        nodes = [node(cluster.url, tenant, name, size, 20.0) for name in "ab"]
+        _first_line(nodes)
+        for _ in range(1 if size[0] == 4 else 3):
+            cluster.stop("immediate")
+            cluster.start()
+            time.sleep(1.0)
+        found = told(nodes, size[1])
+        assert len(found.ok) > 20
+        assert not found.failed | found.unknown
+        judge(cluster.url, tenant, found)
+
+
+async def test_a_database_that_stays_away_is_an_error_that_changed_nothing_and_comes_back() -> None:
+    with clusters() as cluster, of_its_own(cluster) as tenant:
+        database = Database(cluster.url, 1.5)
+        store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=1.5))
+        await add(store, "before")
+        cluster.stop()
+        began = time.monotonic()
+        with pytest.raises(StorageUnwritable, match=r"Nothing was changed\."):
+            await add(store, "away")
+        with pytest.raises(StorageUnwritable, match="cannot be reached"):
+            await store.read("shared")
+        assert 1.0 < time.monotonic() - began < 8.0
+        cluster.start()
+        async with asyncio.timeout(30):
+            while True:
+                with suppress(StorageUnwritable):
+                    await add(store, "after")
+                    break
+        assert [*(await store.read("shared")).short_term] == ["before", "after"]
+        await store.aclose()
+        database.close()
+
+
+@pytest.mark.parametrize("size", [(2, 14.0), pytest.param((16, 25.0), marks=LONG)])
+def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(size: tuple[int, float]) -> None:
+    with clusters() as first:
+        second = Cluster(first.folder, copy_of=first)
+        second.start()
+        with psycopg.connect(first.url, autocommit=True) as connection:
+            connection.execute("alter system set synchronous_standby_names = 'copy'")
+            connection.execute("select pg_reload_conf()")
+            while connection.execute("select from pg_stat_replication where sync_state = 'sync'").fetchone() is None:
+                time.sleep(0.05)
+        with of_its_own(first) as tenant:
+            hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
+            url = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
+            nodes = [node(url, tenant, name, size, 30.0) for name in "ab"]
+            _first_line(nodes)
+            first.stop("immediate")
+            second.promote()
+            found = told(nodes, size[1])
+            assert len(found.ok) > 10
+            assert not found.failed | found.unknown
+            judge(second.url, tenant, found)
+
+
+def _first_line(nodes: list[subprocess.Popen[str]]) -> None:
+    for each in nodes:
+        assert each.stdout is not None
+        assert each.stdout.readline()
+
+
+async def test_a_lock_that_a_stopped_node_holds_is_given_to_others_and_it_goes_on_later() -> None:
+    with tenant_of_its_own() as (database, tenant):
+        store = PostgresStore(database, tenant, lambda: NOW)
+        await add(store, "before")
+        environment = os.environ | {"PYTHONPATH": str(NODE.parents[1])}
+        stopped = subprocess.Popen(  # noqa: ASYNC220
+            [sys.executable, str(NODE), "stop", postgres(), tenant], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        try:
+            assert stopped.stdout is not None
+            assert await asyncio.to_thread(stopped.stdout.readline) == "holding\n"
+            with pytest.raises(LockTimeout):
+                await add(store, "impatient", wait_seconds=0.1)
+            await add(store, "patient")
+            assert [*(await store.read("shared")).short_term] == ["before", "patient"]
+            stopped.send_signal(signal.SIGCONT)
+            out, _ = await asyncio.to_thread(stopped.communicate, timeout=30)
+            assert out.startswith("ok shared stopped 3-"), out
+        finally:
+            stopped.kill()
+            stopped.wait()
+        assert [*(await store.read("shared")).short_term] == ["before", "patient", "stopped"]
+        await store.aclose()
+
+
+@pytest.mark.parametrize("clients", [200])
+async def test_many_clients_share_few_connections_and_those_that_wait_too_long_are_told(clients: int) -> None:
+    with tenant_of_its_own() as (_, tenant):
+        database = Database(postgres(), 30.0, PostgresSettings(connections=3))
+        store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=30.0))
+        await asyncio.gather(*(add(store, "one", chat=f"c{number}") for number in range(clients)))
+        assert len(await store.conversations()) == clients
+        with psycopg.connect(postgres()) as holder:
+            holder.execute("select from memory_server.partitions where tenant = %s for update", [tenant])
+            done = await asyncio.gather(
+                *(add(store, "two", chat=f"c{number}", wait_seconds=1.0) for number in range(clients)),
+                return_exceptions=True,
+            )
+            assert {type(each) for each in done} == {LockTimeout}
+        states = [await store.read(f"c{number}") for number in range(clients)]
+        assert {tuple(state.short_term) for state in states} == {("one",)}
+        await store.aclose()
+        database.close()
+
+
+# --- lost in the commit ------------------------------------------------------------------------------------
+
+
+class Proxy:
+    """Passes bytes on to a server. At the next COMMIT it cuts the connection, `before` it is passed on or `after`, and
+    with `away` it takes no other one."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = host, port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.cut: str | None = None
+        self.away = self.gone = False
+        self.cuts = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                if self.gone:
+                    client.close()
+                else:
+                    threading.Thread(target=self._pass_on, args=[client], daemon=True).start()
+
+    def _pass_on(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._target) as server:
+            while True:
+                ready, _, _ = select.select([client, server], [], [])
+                for one in ready:
+                    data = one.recv(1 << 16)
+                    if not data:
+                        return
+                    if one is client and self.cut and b"commit\0" in data:
+                        how, self.cut, self.gone = self.cut, None, self.away
+                        self.cuts += 1
+                        if how == "after":
+                            server.sendall(data)
+                            server.recv(1 << 16)  # it is done
+                        return
+                    (server if one is client else client).sendall(data)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["a new conversation", "a known one"])
+@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(cut: str, away: bool, new: bool) -> None:
+    with tenant_of_its_own() as (_, tenant):
+        host, port = "127.0.0.1", 5432
+        with psycopg.connect(postgres()) as connection:
+            host, port = connection.info.host, connection.info.port
+        if host.startswith("/"):
+            pytest.skip("the server has no port")
+        proxy = Proxy(host, port)
+        url = postgres().replace(f"{host}:{port}", f"127.0.0.1:{proxy.port}")
+        patience = 2.0 if away else 30.0
+        database = Database(url, patience, PostgresSettings(prepare=False))
+        store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=patience))
+        direct = Database(postgres())
+        other = PostgresStore(direct, tenant, lambda: NOW)
+        await add(store, "warm", chat="elsewhere")
+        if not new:
+            await add(store, "first")
+            await add(other, "second")
+        proxy.cut, proxy.away = cut, away
+        if away:
+            with pytest.raises(OutcomeUnknown, match="may or may not have happened"):
+                await add(store, "lost")
+        else:
+            assert await add(store, "lost") == (1 if new else 3)
+        assert proxy.cuts == 1
+        expected = ["lost"] if not away or cut == "after" else []
+        # The lost transaction may take a moment to end.
+        assert [*(await other.read("shared")).short_term][0 if new else 2 :] == expected
+        proxy.gone = False
+        await add(store, "next")
+        names = [*(await store.read("shared")).short_term]
+        assert names == [*([] if new else ["first", "second"]), *expected, "next"]
+        assert [commit.version for commit in await store.history("shared")] == list(range(len(names), 0, -1))
+        await store.aclose(), await other.aclose()
+        database.close(), direct.close()
+        proxy.close()
+
+
+async def add(store: PostgresStore, name: str, *, chat: str = "shared", wait_seconds: float | None = None) -> int:
+    """The version that a memory came with."""
+
+    decide: Callable[..., tuple[list[Added], None]] = lambda _: ([Added(memory(name))], None)  # noqa: E731
+    _, change = await store.update(chat, decide, by="test", wait_seconds=wait_seconds)
+    assert change is not None
+    return int(change.partition("-")[0])

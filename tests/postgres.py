@@ -1,0 +1,78 @@
+"""PostgreSQL for tests: the server that `MEMORY_SERVER_TEST_POSTGRES` names or that runs on this machine, with a
+database for this form of the tables; each test has a tenant of its own. Without a server tests skip."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from secrets import token_hex
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from memory_server.storage.postgres import schema
+from memory_server.storage.postgres.connection import Database
+from memory_server.storage.postgres.entry_rows import ERASE_OWN
+from memory_server.storage.postgres.log import ERASE
+
+PLACES = ("postgresql://127.0.0.1:5432/test", "postgresql:///test?host=/var/run/postgresql")
+
+
+def postgres() -> str:
+    """The URL of a database of these tests; skips where there is no server."""
+    url, why = _database()
+    if url is None:
+        pytest.skip(why)
+    return url
+
+
+@cache
+def _database() -> tuple[str | None, str]:
+    named = os.environ.get("MEMORY_SERVER_TEST_POSTGRES")
+    places = (named,) if named else PLACES
+    form = hashlib.sha256("".join(schema.migrations().values()).encode()).hexdigest()[:8]
+    name = f"memory_server_tests_{form}"
+    for place in places:
+        try:
+            with (
+                psycopg.connect(place, autocommit=True, connect_timeout=3) as connection,
+                suppress(errors.DuplicateDatabase, errors.UniqueViolation),
+            ):
+                connection.execute(f"create database {name} template template0 encoding 'UTF8'")
+        except psycopg.OperationalError:
+            continue
+        host, _, query = place.partition("?")
+        return f"{host.rpartition('/')[0]}/{name}" + (f"?{query}" if query else ""), ""
+    return None, f"no PostgreSQL at {' or '.join(filter(None, places))}"
+
+
+@contextmanager
+def tenant_of_its_own() -> Iterator[tuple[Database, str]]:
+    """A database and a tenant that nobody else has, whose rows are gone afterwards."""
+    name = f"test-{token_hex(8)}"
+    database = Database(postgres())
+    try:
+        yield database, name
+    finally:
+        with psycopg.connect(postgres(), autocommit=True) as connection:
+            for statement in (*ERASE, *ERASE_OWN):
+                connection.execute(statement, {"tenant": name})
+        database.close()
+
+
+@contextmanager
+def database_of_its_own() -> Iterator[str]:
+    """The URL of an empty database, which is dropped afterwards."""
+    name = f"memory_server_{token_hex(8)}"
+    with psycopg.connect(postgres(), autocommit=True) as connection:
+        connection.execute(f"create database {name} template template0 encoding 'UTF8'")
+    host, _, query = postgres().partition("?")
+    try:
+        yield f"{host.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")
+    finally:
+        with psycopg.connect(postgres(), autocommit=True) as connection:
+            connection.execute(f"drop database {name} with (force)")
