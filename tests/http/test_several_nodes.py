@@ -24,6 +24,3 @@ def test_every_user_goes_on_when_a_node_is_killed_and_nothing_is_lost(
         recalls, told, lost = use(nodes, seconds, users, killed=nodes[1])
         assert (lost, len(recalls)) == (0, told)
         assert told >= users
-        refused = Asker(nodes[0].url).call("backup_memories")
-        assert refused.status_code == 400
-        assert "pg_dump" in refused.text
