@@ -16,6 +16,7 @@ from psycopg import errors
 
 from memory_server.storage.postgres import schema
 from memory_server.storage.postgres.connection import Database
+from memory_server.storage.postgres.entry_rows import ERASE_OWN
 from memory_server.storage.postgres.log import ERASE
 
 PLACES = ("postgresql://127.0.0.1:5432/test", "postgresql:///test?host=/var/run/postgresql")
@@ -58,7 +59,7 @@ def tenant_of_its_own() -> Iterator[tuple[Database, str]]:
         yield database, name
     finally:
         with psycopg.connect(postgres(), autocommit=True) as connection:
-            for statement in ERASE:
+            for statement in (*ERASE, *ERASE_OWN):
                 connection.execute(statement, {"tenant": name})
         database.close()
 

@@ -1,15 +1,17 @@
-"""What holds for the past of every engine: conversations in files, and knowledge in SQLite and in Markdown."""
+"""What holds for the past of every engine: conversations in files, knowledge in SQLite and in Markdown, and both in
+PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_entries import url_of_its_own
 
 from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
@@ -24,6 +26,7 @@ from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
+from memory_server.memories.backups import Backups
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
@@ -104,10 +107,31 @@ async def stored_in_every_family(app: App) -> None:
 ENGINES = {"conversations": conversations, "notes": notes, "refs": refs}
 
 
+@pytest.fixture(params=["folder", "postgres"])
+def kept(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    """Settings of memories in a folder, or in PostgreSQL for a tenant that nobody else has."""
+    with ExitStack() as stack:
+        store = stack.enter_context(url_of_its_own()) if request.param == "postgres" else None
+        yield Settings(seed=1, store=store)
+
+
+def in_project(kept: Settings, folder: Path) -> Settings:
+    return Settings(seed=1, store=kept.store, layers={"project_dir": folder / "project"})  # type: ignore[arg-type]
+
+
 @pytest.fixture(params=ENGINES)
-async def engine(request: pytest.FixtureRequest, tmp_path: Path, elsewhere: None) -> AsyncIterator[Engine]:
-    async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
+async def engine(
+    request: pytest.FixtureRequest, kept: Settings, tmp_path: Path, elsewhere: None
+) -> AsyncIterator[Engine]:
+    async with open_memory(tmp_path / "data", settings=kept) as app:
         yield ENGINES[request.param](app)
+
+
+def backups_of(app: App) -> Backups:
+    """Skips where they are made by other means."""
+    if app.settings.store is not None:
+        pytest.skip("a database is backed up by pg_dump")
+    return app.memories.backups
 
 
 async def test_each_engine_knows_its_own_changes_and_no_others(engine: Engine) -> None:
@@ -169,8 +193,10 @@ async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_
     assert gone.id == item.id
 
 
-async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(tmp_path: Path, elsewhere: None) -> None:
-    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(
+    kept: Settings, tmp_path: Path, elsewhere: None
+) -> None:
+    settings = in_project(kept, tmp_path)
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         await app.knowledge.sessions.add(SessionIds("bob"), "apples are green", mode="direct")
@@ -212,8 +238,10 @@ async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_
     assert await engine.texts() == ["stones do not"]
 
 
-async def test_one_undo_brings_back_what_was_forgotten_in_every_family(tmp_path: Path, elsewhere: None) -> None:
-    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+async def test_one_undo_brings_back_what_was_forgotten_in_every_family(
+    kept: Settings, tmp_path: Path, elsewhere: None
+) -> None:
+    settings = in_project(kept, tmp_path)
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         engines = app.memories.engines
@@ -265,7 +293,7 @@ async def test_what_was_erased_can_be_said_again(engine: Engine) -> None:
 
 @pytest.mark.parametrize("mode", ["merge", "overwrite"])
 async def test_a_restore_leaves_out_what_was_erased_and_says_so(engine: Engine, mode: str) -> None:
-    backups = engine.app.memories.backups
+    backups = backups_of(engine.app)
     await engine.store("apples grow here")
     await engine.store("pears grow there")
     await backups.make("one")
@@ -285,7 +313,7 @@ async def erased_but_in_backups(app: App, *words: str) -> None:
 
 
 async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_not_at_all(engine: Engine) -> None:
-    backups, folder = engine.app.memories.backups, engine.app.home.backups
+    backups, folder = backups_of(engine.app), engine.app.home.backups
     await engine.store("apples grow here")
     await engine.store("pears grow there")
     for name in ("one", "two"):
@@ -390,7 +418,7 @@ async def test_examining_finds_nothing_wrong_and_changes_nothing(engine: Engine)
 
 @pytest.mark.parametrize("mode", ["merge", "overwrite"])
 async def test_a_backup_brings_back_what_was_deleted(engine: Engine, mode: str) -> None:
-    backups = engine.app.memories.backups
+    backups = backups_of(engine.app)
     await engine.store("apples grow here")
     await backups.make("one")
     await engine.delete("apples grow here")

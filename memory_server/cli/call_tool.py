@@ -30,7 +30,7 @@ async def call(app: App, flags: Namespace) -> None:
     tool = tool_named(flags.tool)
     if not tool.only_reads:
         app.settings.refuse_change(tool.name)
-    answer = await called(app, tool.name, _arguments(flags.arguments))
+    answer = await called(app, tool.name, arguments_of(flags.arguments))
     write(translated(answer.text) if flags.text else answer.structured)
 
 
@@ -47,7 +47,7 @@ async def called(app: App, tool: str, arguments: Mapping[str, Any], flags: Mappi
         raise ToolFailed(message) from error
 
 
-def _arguments(source: str) -> dict[str, object]:
+def arguments_of(source: str) -> dict[str, object]:
     if source == "-":
         text, origin = sys.stdin.buffer.read(), _("standard input")
     elif source.startswith("@"):
@@ -66,7 +66,7 @@ def _arguments(source: str) -> dict[str, object]:
 
 
 async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    arguments = _messages(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
+    arguments = messages_of(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
     settings = settings.with_flashbacks(flags.flashbacks)
     async with App(settings, brief=True, session=_session(flags.session), shared=shared) as app:
         answer = await called(app, recall_turn.name, arguments)
@@ -77,7 +77,7 @@ async def recall(settings: Settings, flags: Namespace, shared: Shared | None = N
 
 
 async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    arguments = _messages(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
+    arguments = messages_of(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
     async with App(settings, session=_session(flags.session), shared=shared) as app:
         answer = await called(app, remember_turn.name, arguments)
     write(answer.structured if flags.json else translated(answer.text))
@@ -93,7 +93,7 @@ def _session(given: str | None) -> Session:
     return Session(given)
 
 
-def _messages(words: str | None) -> dict[str, Any]:
+def messages_of(words: str | None) -> dict[str, Any]:
     """The arguments of the tool: a user's `words` as they are, or else JSON from standard input: a list of messages, or
     an object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
     if words is not None:

@@ -31,7 +31,10 @@ _UNLISTED = ("", "")
 _SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
 _SORT = _("Usually relevance where there is something to look for, else timestamp")
 _ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
-_READ = ("native", "node", "gentian", "pack", "worldinfo", "official", "chat")
+_READ = (
+    *("native", "node", "gentian", "pack", "worldinfo", "official", "chat"),
+    *("claude-code", "claude-mem", "livingmemory", "mem0", "notes-db", "pages", "refs-log"),
+)
 _MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
 _SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
     ("keywords", "--word", "WORD", _MANY, _("Words to look for as they are; one is enough (may be repeated)")),
@@ -60,7 +63,7 @@ def _daily(add: Add) -> None:
     serve = add("serve", "serve.serve", about, "serve", opens=False, listed=both)
     about = _("serve over HTTP instead; by default at the setting http.listen")
     _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
-    clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
+    clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "sillytavern")
     both = ("install, uninstall", _("Put the server into a client; take it out."))
     put = _("Put the server into a client's settings.")
     install = add("install", "install.command.install", put, "install cursor", opens=False, listed=both)
@@ -69,11 +72,24 @@ def _daily(add: Add) -> None:
     uninstall = add("uninstall", "install.command.uninstall", taken, example, opens=False, listed=_UNLISTED)
     _argument(uninstall, "client", None, _("the client to take it out of"), choices=clients)
     for made in (install, uninstall):
+        _argument(made, "folder", "FOLDER", _("sillytavern: its folder, or that of one of its users"), nargs="?")
+        _argument(made, "--port", "N", _("sillytavern: the port of its page; usually 8000"), type=int, default=8000)
         _argument(made, "--name", "NAME", _("what the client calls the server"), default="memory")
         _argument(made, "--project", "DIR", _("for this project only"), nargs="?", const=".")
         _dry_run(made, _("show what would change"))
     _switch(install, "--with-hooks", _("claude-code, vscode, cursor: also add hooks that recall and remember"))
 
+    about, both = _("Use the memory of a server."), ("link, unlink", _("Use the memory of a server, or that of here."))
+    example = "link https://home.example --token-file ~/memory-token"
+    link = add("link", "link.link", about, example, opens=False, listed=both)
+    _argument(link, "url", "URL", _("where the server is reached"), nargs="?")
+    _argument(link, "--token-file", "FILE", _("file that holds the token, which only you may read"))
+    _argument(link, "--ca", "FILE", _("certificate of an authority of your own"))
+    _switch(link, "--send", _("give the server what was remembered here; twice is once"))
+    _switch(link, "--yes", _("with --send: do not ask"))
+    _dry_run(link, _("with --send: say what would change"))
+    about = _("Use the memory of this machine again.")
+    add("unlink", "link.unlink", about, "unlink", opens=False, listed=_UNLISTED)
     about = _("Recall and remember as a hook of a client.")
     hook = add("hook", "hook.command.hook", about, "hook < event.json", opens=False, listed=_UNLISTED)
     recalled = _("Print what comes to mind, ready for a prompt.")
@@ -281,7 +297,8 @@ def _mend(add: Add) -> None:
 
 def _exchange(add: Add) -> None:
     about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
-    export = add("export", "export.export", about, example, about_c=_ALL)
+    both = ("export, import", _("Write memories; bring in those of other programs."))
+    export = add("export", "export.export", about, example, about_c=_ALL, listed=both)
     _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
     forms = _("native (everything) by default")
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
@@ -289,7 +306,7 @@ def _exchange(add: Add) -> None:
     _family(export)
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
-    import_ = add("import", "import_export.import_", about, example, about_c=into)
+    import_ = add("import", "import_export.import_", about, example, about_c=into, listed=_UNLISTED)
     _source(import_, nargs="+")
     _dry_run(import_, _("say what would be imported, what would not, and why"))
     chat = import_.add_argument_group(_("for a chat"))
@@ -313,7 +330,7 @@ def _exchange(add: Add) -> None:
 
 
 def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
-    _argument(parser, "source", "FROM", _("file or folder to read; - for standard input"), **more)
+    _argument(parser, "source", "FROM", _("file, database or folder to read; - for standard input"), **more)
     _argument(parser, "--format", None, _("form of the file; by default it is recognized"), choices=_READ)
     _argument(parser, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
     _argument(parser, "--char", "NAME", _("who {{char}} is: the name of the assistant in a chat or lorebook"))

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from memory_server.cli.terminal import reading
 from memory_server.interchange import folder_forms
 from memory_server.kernel import files as folders
+from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import subfolders
 from sandbox.chats.encoding import EncodingError, decode
+from sandbox.locale import _
 
 _PIECE = 1024 * 1024
 """Bytes that are read at a time."""
+MOST_FILES, MOST_PAGE_BYTES = 50_000, 1024 * 1024
+"""Files of a folder, and bytes of a page: an entry has 100,000 characters at most where a tool writes it."""
 
 
 def read_file(name: str, encoding: str | None) -> bytes:
     """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
     cannot be read, is too large, or does not have the given encoding."""
+    if name == "-" and (streams := CAPTURED_IO.get()) is not None:
+        return _utf8(name, streams.input, encoding)
     with reading(name), nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
         data = _all_of(name, file)
     return _utf8(name, data, encoding)
@@ -44,6 +52,57 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
             with reading(path), suppress(FileNotFoundError):
                 files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
     return files
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Markdown files and transcripts of a folder, by their relative path, and when each was changed. `left_out`: path
+    and reason of each file that is not read."""
+
+    files: Mapping[str, bytes]
+    times: Mapping[str, int]
+    left_out: Sequence[tuple[str, str]]
+
+
+def read_tree(folder: Path) -> Tree:
+    """Such files in a folder and its subfolders. No link is followed and nothing hidden is read: a link could lead
+    anywhere, also back. Raises InvalidInput if they are too many or too large."""
+    files: dict[str, bytes] = {}
+    times: dict[str, int] = {}
+    left_out: list[tuple[str, str]] = []
+    room = folders.MAX_FILE_BYTES
+    for place, below, names in os.walk(folder):
+        below[:] = sorted(each for each in below if not each.startswith("."))[: MOST_FILES + 1]
+        for name in sorted(names):
+            path = Path(place, name)
+            if not name.endswith((".md", ".jsonl")) or name.startswith("."):
+                continue
+            relative, facts = path.relative_to(folder).as_posix(), path.lstat()
+            most = MOST_PAGE_BYTES if name.endswith(".md") else folders.MAX_FILE_BYTES
+            if not stat.S_ISREG(facts.st_mode):
+                left_out.append((relative, _("it is a link, or is not a file")))
+            elif facts.st_size > most:
+                left_out.append((relative, _("it has more than {file:,} bytes", most)))
+            else:
+                room -= facts.st_size
+                if room < 0 or len(files) == MOST_FILES:
+                    raise InvalidInput(
+                        "{name} has more than {files:,} files or {max_file:,} bytes; give its parts one by one.",
+                        folder,
+                        MOST_FILES,
+                        folders.MAX_FILE_BYTES,
+                    )
+                with reading(path):
+                    files[relative] = folders.read_file(path)
+                times[relative] = round(facts.st_mtime * 1000)
+    return Tree(files, times, left_out)
+
+
+def starts_with(path: Path, signature: bytes) -> bool:
+    """Whether a file begins so; what is not a file is left to those who read it."""
+    with suppress(OSError), folders.open_file(path, "rb") as file:
+        return file.read(len(signature)) == signature
+    return False
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
@@ -98,7 +157,7 @@ def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
             pass
         else:
             return data
-        if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
+        if data[:2] in (b"\x1f\x8b", b"\x89P") or b"\0" in data[:1024]:
             return data  # not a text: incoming.py says what it is
     try:
         return decode(data, encoding, flag=True).encode("utf-8", "surrogatepass")

@@ -45,12 +45,19 @@ async def forget(app: App, flags: Namespace) -> int:
     (items, words), out = await forgetting.find(app.memories.engines, flags.words, where), console()
     if not items and begun is not None:
         return status
+    narrowed = hasattr(flags, "conversation") or flags.family or flags.since or flags.until or flags.user
+    if (
+        not items
+        and flags.in_backups
+        and not narrowed
+        and (names := [b.name for b in await app.memories.backups.listed()])
+    ):
+        return await _from_backups(app, flags, names)
     if not items:
         raise InvalidInput("Nothing here holds these words; `memory-server list` shows what is kept.")
     _show(app, items, flags.words)
     count = counted(len(items), "memory")
     if flags.for_good:
-        narrowed = hasattr(flags, "conversation") or flags.family or flags.since or flags.until or flags.user
         return await _for_good(app, flags, where, items, () if narrowed else words)
     if flags.dry_run:
         out.print(_("Would forget {count}.", count))
@@ -86,6 +93,8 @@ async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[I
         same = counted(erasure.alike, "memory")
         out.print(_("Elsewhere {same} with the same text stays; it is not among those that you named.", same))
     out.print(_NOT_OURS)
+    if also := app.home.not_ours:
+        out.print(also)
     if flags.dry_run:
         out.print(_("Would erase {count}.", count))
         return 0
@@ -99,12 +108,37 @@ async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[I
     return await _erase(app, erasure, backups if flags.in_backups else [])
 
 
+async def _from_backups(app: App, flags: Namespace, names: Sequence[str]) -> int:
+    """Only backups may still hold it: an earlier erasing left them as they were."""
+    out, listed = console(), escape(", ".join(names))
+    if flags.dry_run:
+        out.print(_("Only backups may hold these words; what holds them would be erased from: {names}", listed))
+        return 0
+    without = _("Nothing was erased, because nobody is there to be asked; add --yes to erase it.")
+    asked = _("Only backups may hold these words. Erase what holds them from all backups ({names})?", listed)
+    if not flags.yes and not confirmed(asked, otherwise=without):
+        out.print(_("Nothing was erased."))
+        return 0
+    words, failed = tuple(word for each in flags.words for word in each.split()), list[str]()
+    for name in names:
+        try:
+            await app.memories.backups.erase(name, Erasure((), (), words=words))
+        except StorageError as error:
+            failed.append(str(error))
+            complain(failed[-1])
+    if len(failed) < len(names):
+        out.print(
+            _("What is kept does not hold these words, and no backup that can be read does any more: {names}", listed)
+        )
+    return int(bool(failed))
+
+
 async def _erase(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
     out, (left, damaged) = console(), await erase(app, erasure, backups)
     for reason in damaged:
         complain(reason)
     out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
-    out.print(_("The whole data folder was searched: found in {places}.", counted(len(left), "place")))
+    out.print(_("All that is kept was searched: found in {places}.", counted(len(left), "place")))
     for path in left:
         out.print(escape(str(path)))
     return int(any(backups or path.parent != app.home.backups.folder for path in left))

@@ -7,30 +7,28 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.exchanged_files import read_file, read_folder
+from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
+from memory_server.cli.incoming_files import named, read
 from memory_server.cli.inspection import ask, tally_text
-from memory_server.cli.terminal import clipped, complain, console, escape, progress, say_if_waiting, time_text
+from memory_server.cli.terminal import clipped, complain, console, escape, progress, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
-from memory_server.interchange import chats, folder_forms, official, own, worldinfo
+from memory_server.interchange import own
 from memory_server.interchange.incoming import (
     Format,
     Incoming,
     NotThisFormat,
-    format_of,
-    format_of_folder,
     with_keywords,
 )
 from memory_server.kernel.backups import MergeCounts
@@ -39,24 +37,11 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
-from sandbox import CheckReport, PatternError, TriggerSandbox
+from sandbox import CheckReport
 from sandbox.locale import _, counted, foreign, term, translated
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
-FOLDERS: Mapping[Format, Callable[[Mapping[str, bytes], str], Incoming]] = {
-    "node": folder_forms.read_node,
-    "gentian": folder_forms.read_gentian,
-}
-"""Forms that are folders."""
-FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
-    "native": own.read_native,
-    "node": folder_forms.read_node_list,
-    "gentian": folder_forms.read_gentian_list,
-    "pack": own.read_pack,
-    "official": official.read,
-}
-"""What reads one file: its bytes, for a conversation."""
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
 SHOWN_CELLS = 70
@@ -72,14 +57,14 @@ async def import_(app: App, flags: Namespace) -> int:
     count = left_out = 0
     asked = usual
     for source in flags.source:
-        found, form = await _read(app, source, flags, usual)
+        found, form = await read(app, source, flags, usual)
         if hasattr(flags, "conversation") and any(held.conversation_id != usual for held in found.conversations):
-            raise InvalidInput("{named} names its own conversations; leave -c out.", _named(source))
+            raise InvalidInput("{named} names its own conversations; leave -c out.", named(source))
         if form not in TRUSTED:
             await _check(app, found)
         if flags.shift_to_now:
             _shift(found, app.clock())
-        out.print(_("{named} has the form {form}.", escape(_named(source)), form))
+        out.print(_("{named} has the form {form}.", escape(named(source)), form))
         for incoming in found.conversations:
             contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
             verb = translated(_("would get") if flags.dry_run else _("got"))
@@ -88,7 +73,7 @@ async def import_(app: App, flags: Namespace) -> int:
                 complain(reason)
             if flags.dry_run:
                 _print_memories(app, contents)
-            if form == "chat":
+            if contents.short_term:
                 asked = contents.conversation_id
         for place, entries in found.entries.items():
             kept = [entry for entry in entries if not app.home.erased.holds([entry.body])]
@@ -99,6 +84,9 @@ async def import_(app: App, flags: Namespace) -> int:
             count -= len(done.left_out)
             verb = translated(_("would get") if flags.dry_run else _("got"))
             out.print(f"[bold]{escape(place)}[/] {verb} {escape(tally_text(done.counts))}")
+            for entry in kept if flags.dry_run else ():
+                when = time_text(entry.updated_ms or None, app.settings.zone)
+                out.print(Text(f"  {when}  {clipped(entry.title or entry.body, SHOWN_CELLS)}"))
         _report(out, found)
         count, left_out = count + found.count, left_out + len(found.skipped)
     nothing = _(" Nothing was changed.") if flags.dry_run else ""
@@ -113,10 +101,6 @@ async def import_(app: App, flags: Namespace) -> int:
     for question in flags.ask if not flags.dry_run else ():
         await ask(app, out, asked, [{"role": "user", "content": question}], asked)
     return 0 if count or not left_out else 1
-
-
-def _named(source: str) -> str:
-    return _("standard input") if source == "-" else source
 
 
 async def add_trigger(app: App, flags: Namespace) -> None:
@@ -159,7 +143,7 @@ async def add_trigger(app: App, flags: Namespace) -> None:
 
 async def convert(app: App, flags: Namespace) -> int:
     """Read, write and report; 1 if nothing could be used: then nothing is written."""
-    found, form = await _read(app, flags.source, flags, app.conversation(None).id)
+    found, form = await read(app, flags.source, flags, app.conversation(None).id)
     if form not in TRUSTED:
         await _check(app, found, keep=True)
         if flags.to != "pack":  # not packs: the same lorebook should always make the same pack
@@ -250,44 +234,9 @@ def _report(out: Console, found: Incoming) -> None:
     for place, reason in found.skipped:
         what = f"{escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}"
         out.print(f"[yellow]{term('left out')}[/]  {what}")
-    for note in found.notes:
+    lost = (_("{what}: {count:,}", what, count) for what, count in found.lost.items() if count)
+    for note in (*found.notes, *lost):
         out.print(f"[cyan]{term('not carried')}[/]  {escape(shown(note, MOST_SAID_CHARS))}")
-
-
-# --- reading -----------------------------------------------------------------------------------------------
-
-
-async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    """The memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
-    InvalidInput if the source cannot be read; the message says what to give instead."""
-    if flags.depth is not None and flags.depth < 1:
-        raise InvalidInput("--depth must be at least 1 message.")
-    names = {who: name for who, name in (("char", flags.char), ("user", flags.user)) if name}
-    try:
-        if source != "-" and await asyncio.to_thread(Path(source).is_dir):
-            files = await asyncio.to_thread(read_folder, Path(source), flags.encoding)
-            form: Format = flags.format or format_of_folder(files)
-            if form not in FOLDERS:
-                raise NotThisFormat("is a folder, but the form {form} is a file; give the file.", form)
-            return await asyncio.to_thread(FOLDERS[form], files, usual), form
-        if source == "-":
-            say_if_waiting(_("what is imported"))
-        data = await asyncio.to_thread(read_file, source, flags.encoding)
-        form = flags.format or format_of(data)
-        if form == "worldinfo":
-            # The lorebook of a character usually goes into the conversation that has its name.
-            names = ({"char": usual} if hasattr(flags, "conversation") else {}) | names
-            defaults = worldinfo.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
-            book = worldinfo.read_book(data)
-            invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
-            return worldinfo.read(book, Path(source).name, usual, invalid, defaults), form
-        if form == "chat":
-            by_character = not hasattr(flags, "conversation")
-            read = partial(chats.read, by_character=by_character)
-            return await asyncio.to_thread(read, data, usual, app.settings.zone, names), form
-        return await asyncio.to_thread(FILES[form], data, usual), form
-    except NotThisFormat as error:
-        raise InvalidInput("{file} {reason}", _named(source), error) from error
 
 
 async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
@@ -314,17 +263,3 @@ async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
             found.notes += [_("{about}: {what}", memory.name, foreign(problem.message)) for problem in one.warnings]
             good.append(memory)
         found.conversations[number] = replace(contents, long_term=tuple(good))
-
-
-async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> set[str]:
-    """The expressions `/body/flags` that V8 does not compile."""
-    found: set[str] = set()
-    for key in dict.fromkeys(keys):
-        try:
-            await sandbox.match_texts(key, [])
-        except PatternError:
-            found.add(key)
-    return found
-
-
-# --- files and folders, read whole and written whole ------------------------------------------------------------

@@ -41,6 +41,8 @@ SETTINGS = {
 """The flags of every command that take a value: its placeholder, and what the flag means."""
 ADDING = ("serve", "hook", "remember", "recall", "import", "add-trigger", "call")
 """Commands that may be the first ones of a tenant; `recall` of a new one finds nothing."""
+_MEANT = dict.fromkeys(("delete", "erase", "remove", "rm"), "forget")
+"""Commands that people try, and which one they mean."""
 READ_ONLY = _("change nothing, offer only tools that read")
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -81,7 +83,7 @@ class CommandParser(language.Parser):
         if name is not None and name not in self.commands.choices:
             import difflib
 
-            close = difflib.get_close_matches(name, self.commands.choices, n=1)
+            close = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, self.commands.choices, n=1)
             hint = _("did you mean `{near}`?", close[0]) if close else _("`memory-server --help` lists the commands.")
             complain(_("There is no command `{name}`; {hint}", name, hint))
             raise SystemExit(2)
@@ -238,6 +240,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags of a command line. Exits, as argparse does, if it cannot be used."""
     flags: argparse.Namespace = parser().parse_args(arguments)
+    flags.typed = tuple(arguments)
     return flags
 
 
@@ -272,6 +275,10 @@ def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | Non
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
+    from memory_server.cli import linked
+
+    if command.name not in linked.HERE and (link := linked.link_of(settings)) is not None:
+        return await linked.run(link, settings, flags)
     run = function_of(command)
     if not command.opens:
         status = await run(settings, flags) or 0

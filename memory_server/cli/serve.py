@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 
 from memory_server.app import App, offered_tools, usual_offer
+from memory_server.cli import linked
 from memory_server.cli.process_limits import use_one_arena
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain
@@ -19,7 +20,12 @@ from sandbox.locale import _
 async def serve(settings: Settings, flags: Namespace) -> None:
     """Serve until the client closes its end. Raises InvalidInput if there is no input or output, a toolset is unknown,
     or the folder's file cannot be used."""
+    link = linked.link_of(settings)
     if (listen := getattr(flags, "http", None)) is not None:
+        if link is not None:
+            raise InvalidInput(
+                "This machine uses the memory of {url}; run `memory-server unlink` to serve one of its own.", link.url
+            )
         from memory_server.cli.serve_http import serve_http
 
         offered_tools(settings)
@@ -37,6 +43,9 @@ async def serve(settings: Settings, flags: Namespace) -> None:
                 "Ctrl-D ends it; --help says more."
             )
         )
+    if link is not None:
+        await linked.window(link, in_folder(settings), secrets.token_hex(8))
+        return
     if not usual_offer(settings):
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no
         # check.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from memory_server.memories.memories import Call, Memories
+from memory_server.memories.memories import Call
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
 from memory_server.serving.http.middleware import Enter
@@ -119,9 +119,17 @@ def _tokens(settings: Settings, place: Path) -> TokenFile | None:
     return TokenFile(given.expanduser()) if given is not None else TokenFile(usual) if usual.exists() else None
 
 
-def _from_afar(app: App) -> Memories:
+def _memories(app: App, room: Callable[[], float]) -> TenantMemories:
     """The memories for callers who have nothing to do with this machine."""
-    return replace(app.memories, hidden=app.home.place)
+    memories = replace(app.memories, hidden=app.home.place)
+
+    async def run(name: str, given: Mapping[str, Any], conversation: str | None) -> dict[str, Any]:
+        from memory_server.cli.remote_commands import run  # only servers of linked machines need it
+
+        said = await run(app, name, given, conversation)
+        return said | {stream: memories.for_callers(said[stream]) for stream in ("output", "errors")}
+
+    return TenantMemories(memories, app.server, room, run)
 
 
 @dataclass(slots=True)
@@ -135,7 +143,7 @@ class _TenantOpener:
     async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[TenantMemories]:
         """The memories of a tenant."""
         if tenant is None and writable:
-            yield TenantMemories(_from_afar(self.app), self.app.server, lambda: inf)
+            yield _memories(self.app, lambda: inf)
             return
         made = self._app({} if tenant is None else self.app.home.settings_of(tenant), tenant, read_only=not writable)
         most_mb = self.app.settings.http.tenant_mb
@@ -146,7 +154,7 @@ class _TenantOpener:
             return left
 
         async with made:
-            yield TenantMemories(_from_afar(made), made.server, room)
+            yield _memories(made, room)
 
     def _app(self, where: Mapping[str, Any], tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings

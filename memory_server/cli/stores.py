@@ -6,6 +6,8 @@ import asyncio
 import time
 from argparse import Namespace
 from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
@@ -13,13 +15,17 @@ from memory_server.cli.terminal import complain, console, progress
 from memory_server.config import Settings, home_of
 from memory_server.conversations.model import ConversationState, conversation_id_of
 from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.scopes import Scope
+from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
+from memory_server.knowledge.ports import EntryStore
 from memory_server.storage.data_dir import Home
-from sandbox.locale import _, n_
+from sandbox.locale import _, counted, n_
 
 
 async def copy(settings: Settings, flags: Namespace) -> int:
-    """Copy conversations with their versions and their past from one store to another, and say what is there already; 1
-    if one was not copied and is not there as it is here. Raises InvalidInput: both stores are one, or a conversation is
+    """Copy conversations with their versions and their past from one store to another, and if none is named also the
+    knowledge, the record of recalls and the tombstones; say what is there already. 1 if something was not copied and is
+    not there as it is here. Raises InvalidInput: both stores are one, or a conversation is
     not there."""
     async with AsyncExitStack() as stack:
         source, target = [await _opened(settings, store, flags, stack) for store in (flags.from_, flags.to)]
@@ -34,7 +40,60 @@ async def copy(settings: Settings, flags: Namespace) -> int:
             for name in names:
                 failed += not await _copy(source, target, name, known=name in known, dry_run=flags.dry_run)
                 advance()
+        if not flags.conversations:
+            failed += not await _copy_knowledge(source, target, dry_run=flags.dry_run)
+            failed += not (flags.dry_run or await asyncio.to_thread(_copy_records, source, target))
     return int(failed > 0)
+
+
+async def _copy_knowledge(source: Home, target: Home, *, dry_run: bool) -> bool:
+    """Notes and other entries with their past and their numbers, and whether they are there now."""
+    here, there = (home.entries(durability="full", cache_mb=16) for home in (source, target))
+    try:
+        mine, theirs = [await _told(each) for each in (here, there)]
+        count = counted(sum(map(len, mine[0].values())), "entry")
+        if theirs == mine:
+            if any(mine[0].values()):
+                console().print(_("[bold]knowledge[/] is already there"))
+            return True
+        if not theirs[0] and dry_run:
+            console().print(_("[bold]knowledge[/] would be copied: {count}.", count))
+            return True
+        with TemporaryDirectory() as folder:
+            await here.copy_to(path := Path(folder, "knowledge.sqlite3"))
+            if not theirs[0] and await there.adopt(path):
+                console().print(_("[bold]knowledge[/] copied: {count}.", count))
+                return True
+        complain(_("The knowledge was not copied: there is some already, and it differs; nothing is merged."))
+        return False
+    finally:
+        for each in (here, there):
+            await each.aclose()
+
+
+async def _told(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list[tuple[Scope, Operation]]]:
+    """All that is kept, as it is compared."""
+    scopes = await entries.scopes()
+    held = {each: await entries.read(each, lambda view: view.entries(EVERYTHING, order="oldest")) for each in scopes}
+    return held, await entries.operations(limit=2**31)
+
+
+def _copy_records(source: Home, target: Home) -> bool:
+    """The record of recalls, where there is none, and what was erased, so that it does not come back."""
+    if not target.recalls.lines():
+        for line in source.recalls.lines():
+            target.recalls.append(line)
+    key, hashes = source.erased.known()
+    if not key or hashes <= target.erased.known()[1] or target.erased.adopt(key, hashes):
+        return True
+    complain(
+        _(
+            "What was erased in {place} is not known in {other}, which has erased something too.",
+            source.shown,
+            target.shown,
+        )
+    )
+    return False
 
 
 async def _copy(source: Home, target: Home, name: str, *, known: bool, dry_run: bool) -> bool:

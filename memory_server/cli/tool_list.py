@@ -35,6 +35,8 @@ _EXAMPLES: Mapping[str, Any] = {
     "confirm": True,
 }
 """What each argument that a tool needs is in its example."""
+_ONE_OF: Mapping[str, Any] = {"forget": {"words": "mango"}, "explain_recall": {"text": "mango"}}
+"""Of tools that need one of several arguments, that of the example."""
 
 
 async def tools(_settings: Settings, flags: Namespace) -> None:
@@ -74,5 +76,6 @@ def example_of(tool: Tool) -> str:
     schema = tool.input_schema()
     types = {name: about.get("type") for name, about in schema["properties"].items()}
     given = {name: 12 if types[name] == "integer" else _EXAMPLES.get(name, "…") for name in schema.get("required", ())}
+    given |= _ONE_OF.get(tool.name, {})
     text = json.dumps(given, ensure_ascii=False).replace("'", "'\\''")
     return f"call {tool.name} '{text}'"

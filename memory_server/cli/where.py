@@ -35,9 +35,13 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         for place, known in await asyncio.to_thread(lambda: list(running()))
         if known.get("place", home.shown) == home.shown
     ]
+    link, waiting = home.link.read(), len(home.outbox.waiting())
+    refused = home.outbox.refused()
     if flags.json:
         write(
             {
+                "linked": link and link.url,
+                "waiting": waiting,
                 "memories": home.shown,
                 "settings": str(_settings_file(flags)),
                 "conversation": project and project.conversation,
@@ -52,6 +56,12 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         return
     out, file = console(), _settings_file(flags)
     known = str(file) if file.is_file() else _("{path} (no such file: defaults apply)", file)
+    if link is not None:
+        out.print(
+            _("linked    {url}: windows, hooks and commands use its memory, and not the one here", escape(link.url))
+        )
+    if waiting or refused:
+        out.print(_("outbox    {waiting} wait to be delivered, {refused} were refused", waiting, refused))
     out.print(_("memories  {place}\nsettings  {settings_file}", escape(home.shown), escape(known)))
     if project is not None:
         out.print(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from memory_server.app import App, Shared, offered_tools, usual_offer
+from memory_server.cli import linked
 from memory_server.cli.call_tool import recall, remember
 from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
@@ -66,12 +67,16 @@ class Windows:
             raise NotForThisProcess
         settings, flags = self._understood(request.window, request.arguments)
         shared = Shared(self._app, request.folder)
+        if request.role not in linked.HERE and (link := self._app.home.link.read()) is not None:
+            return partial(_status_of, flags, partial(linked.run, link, settings, flags, request.folder))
         if request.role == "serve" and len(request.descriptors) == 3:
             return partial(_status_of, flags, partial(self._session, settings, shared, request, connection))
         if request.role in LOOKS and flags.command.name == request.role:
             return partial(_status_of, flags, partial(_look, settings, flags, shared))
         if request.role not in ASKED:
             raise NotForThisProcess
+        if request.role == "hook" and self._app.home.link.read() is not None:
+            return partial(_status_of, flags, partial(_asked_there, settings, flags, shared, connection))
         return partial(_status_of, flags, partial(ASKED[request.role], settings, flags, shared))
 
     def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
@@ -92,15 +97,20 @@ class Windows:
         settings = in_folder(settings, request.folder)
         if (streams := CAPTURED_IO.get()) is not None:
             flush_errors(streams, request.descriptors)
-        if not usual_offer(settings):
+        link = self._app.home.link.read()
+        if link is None and not usual_offer(settings):
             offered_tools(settings)  # a wrong name is refused here, in one sentence
-        if self._upkeep is None:
+        if self._upkeep is None and link is None:
             self._upkeep = asyncio.create_task(self._keep_up())
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         self._ends.add(stopped)
         loop.add_reader(connection, once(loop, connection, stopped.set))
         try:
-            app = App(settings, session=Session(secrets.token_hex(8)), shared=shared)
+            session = secrets.token_hex(8)
+            if link is not None:
+                await linked.window(link, settings, session, request.descriptors, stopped, connection)
+                return
+            app = App(settings, session=Session(session), shared=shared)
             await app.serve_window(request.descriptors[:2], stopped, connection)  # type: ignore[arg-type]
         finally:
             loop.remove_reader(connection)
@@ -109,6 +119,13 @@ class Windows:
     async def _keep_up(self) -> None:
         await asyncio.sleep(_UPKEEP_AFTER_SECONDS)
         await self._app.keep_up()
+
+
+async def _asked_there(settings: Settings, flags: Namespace, shared: Shared, connection: socket.socket) -> None:
+    """A hook on a linked machine. The server may need longer than a hook waits before it does its work itself, which
+    would ask the same server: so it is told that somebody is at it."""
+    connection.send(b" ")
+    await hook(settings, flags, shared)
 
 
 async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | None:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from typing import Any
 
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import ShortTermMemory, conversation_id_of
-from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import Message, context_text, storable
+from memory_server.kernel.messages import NOTHING, Message, context_text, storable
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.json_store import codec
 from sandbox.chats import chat
+from sandbox.chats.messages import is_sillytavern
 from sandbox.locale import _
 
 MOST_MESSAGES = 20
@@ -42,8 +44,10 @@ def read(
     `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known; a chat of SillyTavern names
     both. A memory without any time has the time 0. Raises NotThisFormat.
     """
-    names = {**_header(data), **names}
-    if by_character and (named := _header(data).get("char")) is not None:
+    rows = _sillytavern(data)
+    header = _header(rows)
+    names = {**header, **names}
+    if by_character and (named := header.get("char")) is not None:
         usual = conversation_id_of(named)
     roles = {names[who]: role for who, role in (("user", "user"), ("char", "assistant")) if who in names}
     try:
@@ -51,7 +55,26 @@ def read(
     except chat.ChatError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     found = Incoming(notes=[note.replace("--assistant", "--char")] if note else [])
-    grouped: dict[str, list[ShortTermMemory]] = {}
+    take(found, held, usual, names)
+    for row in rows:
+        extra, swipes = fields_of(row.get("extra")), row.get("swipes")
+        found.lost[_("answers that were swiped away")] += len(swipes[1:]) if isinstance(swipes, list) else 0
+        found.lost[_("hidden messages")] += bool(row.get("is_system")) and extra.get("type") != "narrator"
+        found.lost[_("pictures and files")] += any(extra.get(name) for name in ("image", "media", "files", "file"))
+    if not any(held):
+        raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
+    return found
+
+
+def take(
+    found: Incoming,
+    held: Sequence[list[chat.Message]],
+    usual: str,
+    names: Mapping[str, str],
+    others: Mapping[str, list[ShortTermMemory]] = NOTHING,
+) -> None:
+    """Add the exchanges of these conversations, each message with what `parse` of sandbox/chats gives, and `others`."""
+    grouped = {name: [*memories] for name, memories in others.items()}
     equal: Counter[str] = Counter()
     for number, rows in enumerate(held, 1):
         for conversation_id, said in _exchanges(found, rows, usual, names, number if len(held) > 1 else None):
@@ -60,28 +83,37 @@ def read(
                 continue  # all of it is private
             first = "\0".join((conversation_id, said[0].role, said[0].content, str(said[0].time_ms)))
             equal[first] += 1
-            memory = _memory(conversation_id, kept, f"{first}\0{equal[first]}")
+            memory = memory_of(conversation_id, kept, f"{first}\0{equal[first]}")
             if found.fits(_("the exchange that begins with `{content}`", said[0].content[:40]), memory):
                 grouped.setdefault(conversation_id, []).append(memory)
-    found.conversations = [Contents(name, tuple(memories)) for name, memories in grouped.items()]
-    if not any(held):
-        raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
-    return found
+    for name, memories in grouped.items():
+        found.conversations.append(Contents(name, tuple({one.id: one for one in memories}.values())))
 
 
-def _header(data: bytes) -> dict[str, str]:
-    """Who the `user` and the `char` are, as the first line of a chat of SillyTavern says it."""
-    first = data.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
-    try:
-        head = codec.load_object(first)
-    except codec.NotARecord:
+def _sillytavern(data: bytes) -> list[codec.Json]:
+    """The objects of a chat of SillyTavern; of another file none."""
+    rows = [fields_of(line) for line in data.splitlines() if line.strip()[:1] == b"{"]
+    return rows if rows and is_sillytavern(rows[0]) else []
+
+
+def _header(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Who the `user` and the `char` are, as the first line says it. Newer versions write `unused` there: then, as the
+    messages say it, if only one speaks."""
+    if not rows or "mes" in rows[0]:
         return {}
-    given = {"user": head.get("user_name"), "char": head.get("character_name")} if "mes" not in head else {}
-    # Newer versions write `unused` in place of a name.
-    return {who: name for who, name in given.items() if isinstance(name, str) and name.strip() not in ("", "unused")}
+    said = [row for row in rows[1:] if isinstance(row.get("name"), str) and not row.get("is_system")]
+    names: dict[str, str] = {}
+    for who, field in (("user", "user_name"), ("char", "character_name")):
+        given = str(rows[0].get(field) or "").strip()
+        speakers = {row["name"].strip() for row in said if bool(row.get("is_user")) == (who == "user")}
+        if given in ("", "unused"):
+            given = speakers.pop() if len(speakers) == 1 else ""
+        names |= {who: given} if given else {}
+    return names
 
 
-def _memory(conversation_id: str, messages: tuple[Message, ...], known_by: str) -> ShortTermMemory:
+def memory_of(conversation_id: str, messages: tuple[Message, ...], known_by: str, **fields: Any) -> ShortTermMemory:
+    """A memory that `known_by` makes the same each time."""
     return ShortTermMemory(
         id=hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:16],
         time_ms=max((message.time_ms or 0 for message in messages), default=0),
@@ -91,6 +123,7 @@ def _memory(conversation_id: str, messages: tuple[Message, ...], known_by: str) 
         score=0.0,
         conversation_id=conversation_id,
         messages=messages,
+        **fields,
     )
 
 

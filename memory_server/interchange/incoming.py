@@ -4,9 +4,12 @@ contents of each conversation, and what was left out and why."""
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, tzinfo
 from typing import Any, Literal, get_args
 
 from memory_server.conversations.contents import Contents
@@ -14,25 +17,41 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory, c
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import FAMILIES
-from memory_server.knowledge.entry import Entry, entry_of, usable
+from memory_server.kernel.messages import LAST_MS
+from memory_server.kernel.private import without_private
+from memory_server.kernel.recalled_block import without_recalled
+from memory_server.kernel.text import beginning
+from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
+from nlp.index_terms import index_form
 from sandbox.chats import chat
+from sandbox.chats.dates import instant
 from sandbox.chats.plain import begins_with_role
 from sandbox.locale import _, clause
 
-Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat"]
+Foreign = Literal["claude-code", "claude-mem", "livingmemory", "mem0", "notes-db", "pages", "refs-log"]
+"""Forms of other programs that keep memories."""
+Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat", Foreign]
 FORMATS: tuple[Format, ...] = get_args(Format)
+_TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
+    "claude-mem": [("observations", "narrative")],
+    "notes-db": [("memories", "topic")],
+    "livingmemory": [("documents", "metadata"), ("messages", "sender_id")],
+}
+"""A table and a column of it that only the database of this form has; one of them is enough."""
 _MAGIC = {
     b"\x1f\x8b": _("is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."),
     b"PK\x03\x04": _("is a zip archive; unpack it and give what is inside."),
-    b"\x89PNG": _("is a picture; export the character or its lorebook as JSON."),
-    b"SQLite format 3": _("is a database; export it as JSON first."),
+    b"\x89PNG": _("is a damaged picture; export the character again."),
+    b"SQLite format 3": _("is a database; give its file, and not standard input."),
 }
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
+Tables = Mapping[str, list[Mapping[str, Any]]]
+"""Rows of a database by the name of their table, or lists of a JSON file that has the same."""
 
 
 class NotThisFormat(InvalidInput):
@@ -41,13 +60,15 @@ class NotThisFormat(InvalidInput):
 
 @dataclass(slots=True)
 class Incoming:
-    """`entries`: of knowledge, by place. `skipped`: place and reason of each record that was left out. `notes`: what
-    the others lost."""
+    """`entries`: of knowledge, by place; one without a time has the time 0. `skipped`: place and reason of each record
+    that was left out. `notes`: what the others lost. `lost`: how often, by what it is."""
 
     conversations: list[Contents] = field(default_factory=list)
     entries: dict[str, list[Entry]] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    lost: Counter[str] = field(default_factory=Counter)
+    _keys: set[tuple[str, str, str]] = field(default_factory=set)
 
     def short_terms(self, rows: Rows, conversation_id: str) -> tuple[ShortTermMemory, ...]:
         """Short-term memories of `(place, record)` pairs; a record that is not a memory is skipped."""
@@ -111,6 +132,24 @@ class Incoming:
         else:
             self.entries.setdefault(place, []).append(entry)
 
+    def note(self, line: str, known_by: str, title: str, body: str, place: str = "notes", **fields: Any) -> None:
+        """Add an entry that `known_by` makes the same each time. `fields`: others of an entry; with `key` True its
+        title is a topic, of which a kind and project have one."""
+        body = without_recalled(without_private(body))
+        if not body.strip():
+            self.lost[_("entries without text, or all of it private")] += 1
+            return
+        title = " ".join(title.split())[:MAX_KEY_CHARS] or (beginning(body) if place == "notes" else "")
+        kind, project = fields.setdefault("kind", "domain"), fields.get("project", "")
+        topic = (kind, project, index_form(title))
+        if fields.pop("key", False) and topic not in self._keys:
+            self._keys.add(topic)
+            fields["key"] = topic[2]
+        fields["tags"] = [tag[:MAX_TAG_CHARS] for tag in fields.get("tags", ()) if isinstance(tag, str)][:MAX_TAGS]
+        fields["updated_ms"] = fields.get("updated_ms") or fields.get("created_ms", 0)
+        ref = hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:32]
+        self.take(line, place, {"ref": ref, "title": title, "body": body} | fields)
+
     def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
         """`name` as a conversation id; `otherwise` if it is empty; None if it cannot be an id: then it is skipped."""
         try:
@@ -152,6 +191,39 @@ def numbered(rows: Iterable[Any], what: str) -> list[tuple[str, Any]]:
     return [(f"{what} {number}", row) for number, row in enumerate(rows, 1)]
 
 
+def list_of(value: Any) -> list[Any]:
+    """A list, also one that is written as JSON; empty if it is not one."""
+    if isinstance(value, str) and value[:1] == "[":
+        with suppress(ValueError):
+            value = codec.loads(value.encode())
+    return value if isinstance(value, list) else []
+
+
+def texts(value: Any) -> list[str]:
+    """The texts of such a list; of a text with commas, its parts."""
+    parts = value.split(",") if isinstance(value, str) and value[:1] != "[" else list_of(value)
+    found = (str(each).strip() for each in parts if isinstance(each, str | int | float))
+    return [each for each in found if each]
+
+
+def fields_of(value: Any) -> codec.Json:
+    """An object, also one that is written as JSON; empty if it is not one."""
+    if isinstance(value, str | bytes):
+        with suppress(codec.NotARecord):
+            return codec.load_object(value.encode() if isinstance(value, str) else value)
+    return value if isinstance(value, dict) else {}
+
+
+def milliseconds_of(value: Any, zone: tzinfo | None = None, *, unit: int = 1) -> int:
+    """Milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds; 0: it is not a time."""
+    try:
+        if not isinstance(value, int | float):
+            value, unit = instant(datetime.fromisoformat(value), zone).timestamp(), 1000
+        return found if 0 < (found := round(value * unit)) <= LAST_MS else 0
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
 def format_of(data: bytes) -> Format:
     """The format of a file. Raises NotThisFormat with what to do if it is not known."""
     for start, advice in _MAGIC.items():
@@ -172,6 +244,16 @@ def format_of(data: bytes) -> Format:
             return "native"
         case {"type": "entity" | "relation"}:
             return "official"
+        case {"format": "livingmemory"}:
+            return "livingmemory"
+        case {"observations": list(), "summaries": list()}:
+            return "claude-mem"
+        case {"results": [{"memory": str()}, *_]} | [{"memory": str(), "id": _}, *_]:
+            return "mem0"
+        case {"op": "add" | "update" | "delete"} | {"namespace": _, "content": _}:
+            return "refs-log"
+        case {"type": str(), "sessionId": _} | {"type": str(), "leafUuid": _} | {"type": str(), "messageId": _}:
+            return "claude-code"
         case {"entries": _} | {"spec": _} | {"character_book": _}:
             return "worldinfo"
         case [{"chat_name": _} | {"prompt_content": _} | {"prompt_name": _}, *_]:
@@ -188,12 +270,25 @@ def format_of(data: bytes) -> Format:
             return "node"
     if value is None and begins_with_role(data.decode(errors="replace")):
         return "chat"
+    if data.removeprefix(codecs.BOM_UTF8).startswith((b"---\n", b"---\r\n", b"# ", b"## ")):
+        return "pages"
     raise NotThisFormat("has an unknown form; name one with --format: {formats}.", ", ".join(FORMATS))
 
 
+def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
+    """The same for a database, by the columns of its tables."""
+    for form, marks in _TABLES.items():
+        if any(column in tables.get(table, ()) for table, column in marks):
+            return form
+    named = ", ".join(sorted(tables)[:5]) or "-"
+    raise NotThisFormat("is a database of an unknown program (its tables: {tables}); export it as JSON first.", named)
+
+
 def format_of_folder(files: Mapping[str, bytes]) -> Format:
-    """The same for a folder: that of GentianAphrodite, or of the Node original."""
+    """The same for a folder: that of GentianAphrodite, of the Node original, of Claude Code, or of pages."""
     alone = files.get("short-term-memory.json") or files.get("long-term-memory.json")
-    if alone is None:
-        return "node"
-    return "gentian" if format_of(alone) in ("gentian", "pack") else "node"
+    if alone is not None:
+        return "gentian" if format_of(alone) in ("gentian", "pack") else "node"
+    if any(path.endswith(".jsonl") for path in files):
+        return "claude-code"
+    return "pages" if any(path.endswith(".md") for path in files) else "node"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_server.conversations.contents import Contents
-from memory_server.interchange.incoming import Incoming, NotThisFormat, document
+from memory_server.interchange.incoming import Incoming, NotThisFormat, document, fields_of
 from memory_server.storage.json_store.codec import Json
 from sandbox.javascript import literals
 from sandbox.javascript.spelling import spelled_in_two_ways
@@ -35,6 +35,11 @@ _BOOK_NAMES = {
     "case_sensitive": "caseSensitive",
 }
 """What a character book calls a field of world info; its `extensions` use snake_case for the others."""
+_CARD = (
+    *("description", "personality", "scenario", "first_mes", "mes_example", "alternate_greetings"),
+    *("group_only_greetings", "system_prompt", "post_history_instructions", "creator_notes", "assets"),
+)
+"""Fields of a card that its client puts into the prompt or shows."""
 _MACRO = re.compile(r"\{\{[^{}]*\}\}")
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]+?)/(?P<flags>[gimsuy]*)")
 _OPEN_SLASH = re.compile(r"(^|[^\\])/")
@@ -78,16 +83,19 @@ class LoreEntry:
 @dataclass(frozen=True, slots=True)
 class Book:
     """A lorebook. `depth`: messages that its entries scan by default; None: not given. `broken`: uid and fault of each
-    entry that cannot be read."""
+    entry that cannot be read. `character`: whose card it is in; `unread`: what else is in the card."""
 
     entries: tuple[LoreEntry, ...]
     depth: int | None
     broken: tuple[tuple[str, str], ...] = ()
+    character: str | None = None
+    unread: tuple[str, ...] = ()
 
 
 def read_book(data: bytes) -> Book:
     """The lorebook in a file. Raises NotThisFormat."""
-    book = _book_of(document(data))
+    value = document(data)
+    book = _book_of(value)
     entries = book["entries"]
     rows = entries.items() if isinstance(entries, dict) else ((f"#{n}", row) for n, row in enumerate(entries, start=1))
     found: list[LoreEntry] = []
@@ -103,7 +111,10 @@ def read_book(data: bytes) -> Book:
         raise NotThisFormat(
             "cannot be used: entry {entry}: {reason}; export the lorebook again.", broken[0][0], broken[0][1]
         )
-    return Book(tuple(found), _whole(book.get("scan_depth")), tuple(broken))
+    card = value if "character_book" in value else fields_of(value.get("data"))
+    name = str(card.get("name") or "").strip() if "character_book" in card else ""
+    unread = tuple(field for field in _CARD if card.get(field)) if name else ()
+    return Book(tuple(found), _whole(book.get("scan_depth")), tuple(broken), name or None, unread)
 
 
 def _book_of(value: Any) -> Mapping[str, Any]:
@@ -114,7 +125,9 @@ def _book_of(value: Any) -> Mapping[str, Any]:
         if isinstance(book, dict) and isinstance(book.get("entries"), dict | list):
             return book
     if isinstance(value, dict) and "spec" in value:
-        raise NotThisFormat("is a character card without a character book; export the lorebook itself as JSON.")
+        raise NotThisFormat(
+            "is a character card without a character book: it has no memories; export its lorebook as JSON."
+        )
     if isinstance(value, list):
         raise NotThisFormat("is a list and not a lorebook; name its form with --format.")
     raise NotThisFormat('has no `entries`; export the lorebook from SillyTavern as JSON ({"entries": {"0": ...}}).')
@@ -228,6 +241,8 @@ def read(
     found.skipped += [(_("entry {uid}", uid), _("it cannot be read: {fault}", fault)) for uid, fault in book.broken]
     found.conversations = [Contents(usual, (), found.long_terms(rows))]
     found.notes.append(_OF_ALL)
+    if book.unread:
+        found.notes.append(_("of the card: {fields}; its client puts these into the prompt", ", ".join(book.unread)))
     if any(spelled_in_two_ways(key) for entry in book.entries for key in (*entry.keys, *entry.secondary)):
         found.notes.append(_SPELLINGS)
     return found

@@ -123,3 +123,9 @@ class Tombstones(Protocol):
     def end(self) -> None: ...
     def holds(self, texts: Iterable[str]) -> bool:
         """Whether one of these texts was erased."""
+
+    def known(self) -> tuple[bytes, frozenset[str]]:
+        """The key, and the hash of each text; an empty key: nothing was ever erased."""
+
+    def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
+        """Take those of another store, where none are yet; False: there are others, of another key."""

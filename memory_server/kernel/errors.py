@@ -3,7 +3,7 @@
     MemoryServerError
     ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
     ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable,
-    │   ModelsFailed: TextRefused
+    │   ModelsFailed: TextRefused, RemoteError: NotReached
     └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken, OutcomeUnknown
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
@@ -79,6 +79,18 @@ class ModelsFailed(MemoryServerError):
 
 class TextRefused(ModelsFailed):
     """A model does not take this text; it may take others."""
+
+
+class RemoteError(MemoryServerError):
+    """The linked server refused something; nothing was changed there. `status` is that of HTTP, `kind` the server's."""
+
+    def __init__(self, message: str, status: int = 0, kind: str = "") -> None:
+        super().__init__(message)
+        self.status, self.kind = status, kind
+
+
+class NotReached(RemoteError):
+    """The linked server did not answer, or something else did; what was asked may or may not have been done."""
 
 
 class StorageError(MemoryServerError):

@@ -34,8 +34,8 @@ class Item:
     names it by: the id of a memory, note or ref, the name of a trigger, the number of a fact of a session, the key of
     an entry of a layer; `aliases` are its other names. `at_ms`: when it was said or changed last, in milliseconds since
     1970. `also`: texts of it that are not shown, such as tags, and can be looked for too. `said`: where words are
-    looked for, if not in its text, which names roles. `session`: in which it was said, if that is known. `mark`: by
-    which it is known if it comes again; "": by its text alone."""
+    looked for, if not in its text, which names roles. `session`: in which it was said, if that is known; `turn`: what
+    its client calls the turn. `mark`: by which it is known if it comes again; "": by its text alone."""
 
     family: Family
     place: str
@@ -49,6 +49,7 @@ class Item:
     said: tuple[str, ...] = ()
     mark: str = ""
     session: str = ""
+    turn: str | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:

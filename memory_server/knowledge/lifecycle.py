@@ -183,7 +183,7 @@ class KnowledgeLifecycle:
             return await self._bring_back(scope, operation, by)
         if REPLACED in operation.detail:
             former = Path(operation.detail[REPLACED])
-            if not await asyncio.to_thread(former.exists):
+            if not await self._store.has_copy(former):
                 raise InvalidInput("{change} is too long ago: what was there before it is not kept any more.", change)
             undo = Operation("undo", by, detail={"change": change})
             later = partial(as_later, since=seq, now_ms=self._clock())
@@ -337,8 +337,10 @@ class KnowledgeLifecycle:
             coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
             added = sum(not entry.id for entry in coming)
             counts = MergeCounts(added, len(coming) - added, unchanged=len(wanted) - len(coming))
-            return [] if dry_run else coming, counts
+            return coming, counts
 
+        if dry_run:
+            return await entries.read(scope, lambda held: decide(held)[1]), None
         done = await entries.commit(scope, decide, Operation("restore", by))
         return done.result, done.change_id
 

@@ -306,8 +306,17 @@ class EntryStore(Entries, ModelLedger, Protocol):
         than the archive are deleted. None: the store is in memory, or was never written."""
         ...
 
+    async def has_copy(self, path: Path) -> bool:
+        """Whether such a copy is still kept."""
+        ...
+
     def copy_at(self, path: Path) -> EntryStore:
         """A store on such a copy, which reads only."""
+        ...
+
+    async def adopt(self, path: Path) -> bool:
+        """Take such a copy as it is, with its history and all numbers, where nothing is kept yet; False: something
+        is."""
         ...
 
     async def replace_by(

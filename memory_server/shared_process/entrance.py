@@ -169,7 +169,7 @@ def _shared(asked: Invocation) -> int:
     path = socket_at(folder(asked.environ), key)
     window = [f"{name}={asked.environ[name]}" for name in PER_SESSION_VARIABLES if name in asked.environ]
     if asked.command in LOOKS:
-        window += _terminal(asked.environ)
+        window += terminal_of(asked.environ)
     fields = [PROTOCOL, key, asked.command, os.getcwd(), *window, "", *asked.arguments]
     if asked.command == "serve":
         try:
@@ -190,7 +190,7 @@ def _shared(asked: Invocation) -> int:
     return _written(asked, status, output, errors)
 
 
-def _terminal(environ: dict[str, str]) -> list[str]:
+def terminal_of(environ: dict[str, str]) -> list[str]:
     """What output for people must know of this terminal: its variables and width, and which streams are one."""
     known = {name: environ[name] for name in OF_TERMINAL if name in environ}
     for each in (0, 1, 2) if known.get("TERM", "").lower() not in ("dumb", "unknown") else ():

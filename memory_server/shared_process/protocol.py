@@ -6,6 +6,7 @@ with the first byte. The process replies `+` (accepted) or `-` (refused). It sta
 with `g`. Process: `<status> <bytes> <bytes>\\n`, standard output, standard error; for `serve` when the session has
 ended. A client that has shut down its side wants its session to end. A hook sends `t` to take back what it asked for:
 where the process can no longer do this, it answers; else it closes the connection, and has done nothing that counts.
+A blank before the status is sent at once where the answer may take longer: then the hook does not take it back.
 """
 
 from __future__ import annotations

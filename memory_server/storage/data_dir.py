@@ -28,13 +28,14 @@ from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import ConversationStore
-    from memory_server.kernel.erasure import Erasure
+    from memory_server.kernel.erasure import Erasure, Tombstones
+    from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
-    from memory_server.storage.erased_files import ErasedFiles
     from memory_server.storage.json_store.repair import RepairPlan
     from memory_server.storage.options import PostgresSettings
 
+from memory_server.storage.link_files import LinkFile, Outbox
 from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
 
@@ -101,7 +102,9 @@ class Home:
         self.pause = PauseNote(place)
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
-        self.recalls = RecallFiles(place)
+        self.recalls: RecallLog = RecallFiles(place)
+        self.link = LinkFile(place)
+        self.outbox = Outbox(place)
 
     without_backups = _("There is no backup yet; `memory-server backup` makes one.")
 
@@ -131,7 +134,7 @@ class Home:
         self.close()
 
     @cached_property
-    def erased(self) -> ErasedFiles:
+    def erased(self) -> Tombstones:
         from memory_server.storage.erased_files import ErasedFiles
 
         return ErasedFiles(self.place)
@@ -196,6 +199,11 @@ class Home:
         from memory_server.storage.erased_files import holding
 
         return [path for place in (self.place, *others) for path in holding(place, erasure.held_in)]
+
+    @property
+    def not_ours(self) -> str:
+        """What else may have a text that is erased, for people."""
+        return ""
 
     def made(self) -> Path:
         """The folder, which is there after this."""

@@ -35,17 +35,28 @@ class ErasedFiles:
         if not self._key.exists():
             folders.replace_file(self._key, secrets.token_bytes(32))
         key = folders.read_file(self._key)
-        known = set((folders.read_if_there(self._hashes) or b"").decode().split())
-        lines = {line for text in erasure.marks if f'"{(line := _hash(key, text))}"' not in known}
-        folders.append_durably(self._hashes, b"".join(f'"{line}"\n'.encode() for line in sorted(lines)))
+        self._add({hash_of(key, text) for text in erasure.marks})
+
+    def _add(self, hashes: Iterable[str]) -> None:
+        lines = sorted(set(hashes) - self.known()[1])
+        folders.append_durably(self._hashes, b"".join(f'"{line}"\n'.encode() for line in lines))
+
+    def known(self) -> tuple[bytes, frozenset[str]]:
+        lines = (folders.read_if_there(self._hashes) or b"").decode().split()
+        return folders.read_if_there(self._key) or b"", frozenset(line.strip('"') for line in lines)
+
+    def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
+        folders.make_folder(self._key.parent)
+        if not self._key.exists():
+            folders.replace_file(self._key, key)
+        if folders.read_file(self._key) != key:
+            return False
+        self._add(hashes)
+        return True
 
     def begun(self) -> Erasure | None:
-        if (data := folders.read_if_there(self._now)) is None:
-            return None
-        found = codec.load_object(data)
-        items = (Item(**{**item, "aliases": (), "also": (), "said": ()}) for item in found.pop("items"))
-        texts = {name: tuple(found[name]) for name in ("texts", "pieces", "words")}
-        return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], found["user"])
+        data = folders.read_if_there(self._now)
+        return None if data is None else begun_of(data)
 
     def end(self) -> None:
         folders.remove_file(self._now)
@@ -58,13 +69,21 @@ class ErasedFiles:
             return False
         seen = (found.st_mtime_ns, found.st_size)
         if self._known[0] != seen:
-            lines = folders.read_file(self._hashes).decode().split()
-            self._known = seen, folders.read_if_there(self._key) or b"", frozenset(line.strip('"') for line in lines)
+            self._known = seen, *self.known()
         _, key, known = self._known
-        return any(_hash(key, text) in known for text in texts if text)
+        return any(hash_of(key, text) in known for text in texts if text)
 
 
-def _hash(key: bytes, text: str) -> str:
+def begun_of(data: bytes) -> Erasure:
+    """What was begun, of the JSON that was kept of it."""
+    found = codec.load_object(data)
+    items = (Item(**{**item, "aliases": (), "also": (), "said": ()}) for item in found.pop("items"))
+    texts = {name: tuple(found[name]) for name in ("texts", "pieces", "words")}
+    return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], found["user"])
+
+
+def hash_of(key: bytes, text: str) -> str:
+    """By which a text is known again."""
     import hmac  # here, as below: a hook seldom needs it, and waits for what is imported
 
     from nlp.index_terms import index_form

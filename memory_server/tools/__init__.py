@@ -145,9 +145,9 @@ def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
 
 
 DEFAULT_TOOLS = offered()
-ANSWERED_TOOLS = {**DEFAULT_TOOLS, **offered("short-term,long-term")}
+ANSWERED_TOOLS = {**DEFAULT_TOOLS, **offered("short-term,long-term"), "undo_change": TOOLS["undo_change"]}
 """Tools that a server with the default tools answers: also the twelve of the Node original, which programs call without
-looking at the list."""
+looking at the list, and what takes back a `forget`."""
 
 
 def keeps_conversations(tools: Iterable[str]) -> bool:

@@ -172,6 +172,7 @@ class ForgetRow(Result):
     family: str = Field(description="`memories`, `triggers`, `notes` or `refs`")
     at: Annotated[str, From("at_ms", iso, "When it was said or changed")]
     text: Annotated[str, From(form=beginning, words="Its beginning")]
+    turn: Annotated[str | None, From(words="What its client calls the turn")] = None
 
 
 class ForgetResult(Result):

@@ -31,8 +31,9 @@ from memory_server.web.taking_back import mended, places_of
 from memory_server.web.view import View
 from sandbox.locale import _
 
-_COMMITS, _PAGES_OF_COMMITS = 8, 100
-"""How far back the uses of a memory are looked for. In small pages: a commit of an import takes long to read."""
+_COMMITS = (8, 16, 32, 64, 128, 256, 512)
+"""How far back the uses of a memory are looked for. The first pages are small, for a commit of an import takes long to
+read; they grow, for each is read from the newest commit on."""
 _FINDINGS_SECONDS = 300.0
 
 
@@ -89,10 +90,10 @@ async def _found(view: View) -> tuple[ShortTermMemory, Archived | None]:
 async def _uses(view: View, found: ShortTermMemory) -> list[tuple[int, float, float]]:
     """When it was used: the time, and its score before and after, oldest first."""
     uses, before, left = list[tuple[int, float, float]](), None, found.score
-    for _page in range(_PAGES_OF_COMMITS):
+    for limit in _COMMITS:
         if left <= 0:
             break
-        commits = await view.conversation.archive.history(before=before, limit=_COMMITS)
+        commits = await view.conversation.archive.history(before=before, limit=limit)
         for commit in commits:
             for change in commit.changes:
                 if isinstance(change, Reinforced) and change.id == found.id:
@@ -152,13 +153,14 @@ def said_by(memory: Memory) -> str:
     return spoken(memory) if isinstance(memory, ShortTermMemory) else memory.prompt
 
 
-async def _texts(view: View) -> dict[str, str]:
-    """What the ids of changes stand for."""
-    texts = {entry.memory.key: said_by(entry.memory) for entry in await view.conversation.archive.entries()}
-    texts |= {one.id: spoken(one) for one in await view.conversation.short_term.memories()}
+async def _texts(view: View) -> dict[tuple[str, str], str]:
+    """What the ids of changes stand for, in the place of each: numbers are given out in each place."""
+    here = view.conversation.id
+    texts = {(here, entry.memory.key): said_by(entry.memory) for entry in await view.conversation.archive.entries()}
+    texts |= {(here, one.id): spoken(one) for one in await view.conversation.short_term.memories()}
     for scope, store in await view.call.memories.knowledge.places():
         entries: list[Entry] = await store.read(scope, lambda held: held.entries(EVERYTHING, limit=500))
-        texts |= {str(each.id): each.title or each.body for each in entries}
+        texts |= {(place_of(scope), str(each.id)): each.title or each.body for each in entries}
     return texts
 
 

@@ -91,7 +91,7 @@ def holding(memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMem
 
 
 def best_sentences(memories: Sequence[ShortTermMemory], word: str, most: int = 2) -> list[Quote]:
-    """The sentences with the word that say most, each of another memory, in the order of time."""
+    """The sentences with the word that say most, each another one of another memory, in the order of time."""
     ranked = list[tuple[float, Quote]]()
     for memory in holding(memories, word)[:_MOST_HOLDERS]:
         weights = dict(zip(memory.words, memory.weights, strict=True))
@@ -99,7 +99,8 @@ def best_sentences(memories: Sequence[ShortTermMemory], word: str, most: int = 2
         if quotes:
             ranked.append(max(quotes, key=lambda each: each[0]))
     ranked.sort(key=lambda each: -each[0])
-    return sorted((quote for _worth, quote in ranked[:most]), key=lambda quote: quote.memory.time_ms)
+    different = list({quote.text: quote for _worth, quote in ranked}.values())
+    return sorted(different[:most], key=lambda quote: quote.memory.time_ms)
 
 
 def _sentences(memory: ShortTermMemory) -> list[Quote]:

@@ -79,7 +79,7 @@ async def watching(view: View, memories: Sequence[LongTermMemory], lines: Sequen
     return [
         Watching(
             memory,
-            view.say(sentence(view.speech, memory.trigger, found := times.get(memory.trigger, Times()))),
+            view.capital(view.say(sentence(view.speech, memory.trigger, found := times.get(memory.trigger, Times())))),
             last.get(memory.name),
             after := _next_ms(view.speech, found),
             ""

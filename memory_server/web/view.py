@@ -149,13 +149,15 @@ class View:
         return text[:1].upper() + text[1:]
 
     def kinds(self, counts: Mapping[str, int]) -> str:
-        """`3 notes and 2 facts`: what else is kept, of each kind."""
+        """`3 notes, 2 facts and 4 refs`: what else is kept, of each kind."""
         forms = {
             "notes": n_("{count} note", "{count} notes", counts.get("notes", 0)),
             "sessions": n_("{count} fact", "{count} facts", counts.get("sessions", 0)),
             "refs": n_("{count} ref", "{count} refs", counts.get("refs", 0)),
         }
-        return joined(" and ", [said for kind, said in forms.items() if counts.get(kind)])
+        *first, last = [said for kind, said in forms.items() if counts.get(kind)] or [""]
+        # In Chinese a mark stands between all of them, for nothing separates a 和 from a number.
+        return joined(", " if self.speech.zh else " and ", [joined(", ", first), last] if first else [last])
 
     def by(self, name: str) -> str:
         """Who changed something, for a person; tools and commands have their own names."""

@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _spoken: tuple[str, ...] = ("en",)
 """The language, and the folders of the packages whose catalogues are used."""
+spoken_here: ContextVar[tuple[str, ...]] = ContextVar("spoken_here")
+"""The same for what runs in this context, if somebody else reads it than the user of the process."""
 _WIDE = "\u1100-\u115f\u2e80-\u3000\u3003-\ua4cf\uac00-\ud7a3\uf900-\ufaff"
 _BETWEEN = {", ": "、", " and ": "和", "; ": "；", ". ": "。"}
 """What stands between sentences or words of ours, in Chinese."""
@@ -205,12 +208,12 @@ def speak(language: str, *packages: str) -> None:
 
 
 def spoken() -> str:
-    return _spoken[0]
+    return spoken_here.get(_spoken)[0]
 
 
 def translated(text: str) -> str:
     """A message in the language of the reader; any other text as it is."""
-    return said_in(text, *_spoken)
+    return said_in(text, *spoken_here.get(_spoken))
 
 
 def said_in(text: str, language: str, *packages: str) -> str:

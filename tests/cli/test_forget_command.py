@@ -189,6 +189,22 @@ def test_what_stays_in_backups_is_named_and_does_not_come_back(run: Run, tmp_pat
     assert "Elm Street" in run("search", "Halloran")
 
 
+@pytest.mark.usefixtures("stored")
+def test_what_an_erasing_left_in_backups_can_be_erased_there_later(run: Run) -> None:
+    run("call", "remember", json.dumps({"type": "tech", "topic": "dentist", "content": "Halloran has the X-rays"}))
+    run("backup", "before")
+    run("forget", "halloran", "--for-good", "--yes")
+    again = "forget", "halloran", "--for-good", "--in-backups"
+    assert "would be erased from: before" in run(*again, "--dry-run")
+    assert "nobody is there to be asked" in run(*again, status=2)
+    assert "no backup that can be read does any more: before" in run(*again, "--yes")
+    for erased in (Path(os.environ["MEMORY_SERVER_DATA_DIR"]) / ".memory-server").glob("erased.*"):
+        erased.unlink()  # so that only the backup decides what a restore brings
+    run("backup", "restore", "before")
+    assert run("search", "Halloran").startswith("0 memories found")
+    assert "Miso" in run("search", "Miso")
+
+
 def test_a_hook_that_comes_late_brings_nothing_back_and_others_may_say_the_same(run: Run, tmp_path: Path) -> None:
     said = user("continue", "p1"), assistant("I planted the tulips in the garden.")
     stopped(run, tmp_path, *said, prompt_id="p1")

@@ -89,7 +89,10 @@ def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
     assert "write more of it" in err
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("lst", "list"), ("serach", "search"), ("doktor", "doctor")])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("lst", "list"), ("serach", "search"), ("doktor", "doctor"), ("erase", "forget"), ("delete", "forget")],
+)
 def test_a_wrong_command_gets_the_right_one(
     run: Run, typed: str, meant: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,11 @@ def test_the_example_of_a_tool_is_a_call_that_it_accepts(name: str) -> None:
     assert "…" not in str(arguments)
 
 
+def test_a_tool_that_needs_one_of_several_arguments_is_called_with_one() -> None:
+    assert example_of(TOOLS["forget"]) == """call forget '{"words": "mango"}'"""
+    assert '"text": "mango"' in example_of(TOOLS["explain_recall"])
+
+
 def test_all_tools_are_listed_by_toolset(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = said(capsys, "tools")
     assert status == 0

@@ -1,8 +1,8 @@
 """A run of the property of erasing, as a program: words are put into every family, used, backed up, merged, undone and
 restored; then they are erased, by processes that are killed at any step and by one that is not. It prints what is
-wrong.
+wrong. With the URL of a tenant in PostgreSQL, memories are kept there, and an export takes the place of the backup.
 
-    python erasing.py FOLDER SEED
+    python erasing.py FOLDER SEED [URL]
 
 Each step is a process of its own, forked from this one, which has everything imported.
 """
@@ -43,6 +43,7 @@ SHAPES = (
     "｛{}｝ 張偉 ☕ é",
 )
 ALICE = SessionIds("alice")
+STORE = sys.argv[3] if len(sys.argv) > 3 else None
 
 
 def in_process(work: Callable[[], Any]) -> int:
@@ -61,7 +62,8 @@ def in_process(work: Callable[[], Any]) -> int:
 
 def opened(folder: Path, work: Callable[[App], Any]) -> None:
     async def run() -> None:
-        settings = Settings(seed=1, layers={"project_dir": folder / "project"})  # type: ignore[arg-type]
+        layers = {"project_dir": folder / "project"}
+        settings = Settings(seed=1, store=STORE, layers=layers)  # type: ignore[arg-type]
         async with open_memory(folder / "data", settings=settings) as app:
             await work(app)
 
@@ -91,8 +93,11 @@ async def fill(app: App, marker: str, rng: Random) -> None:
     await knowledge.refs.add("A long log of a build")
     await knowledge.layers["project"].save(f"about-{marker}", secret(), ["people"])
     await knowledge.layers["project"].save("style", "Use tabs", ["code"])
-    await app.memories.backups.make("b1")
-    for deed in rng.sample((recall, undo, restore, forget, reindex, retell, compact, hurt), rng.randint(2, 7)):
+    deeds = [recall, undo, forget, reindex, retell, compact]
+    if STORE is None:
+        await app.memories.backups.make("b1")
+        deeds += [restore, hurt]
+    for deed in rng.sample(deeds, rng.randint(2, len(deeds) - 1)):
         await deed(app, marker, rng)
 
 
@@ -149,6 +154,7 @@ def command(folder: Path, *arguments: str) -> int:
     project = os.fspath(folder / "project")
     os.environ |= {"HOME": os.fspath(folder / "home"), "MEMORY_SERVER_LAYERS__PROJECT_DIR": project}
     os.environ |= {"MEMORY_SERVER_DATA_DIR": os.fspath(folder / "data"), "XDG_CONFIG_HOME": os.fspath(folder / "home")}
+    os.environ |= {} if STORE is None else {"MEMORY_SERVER_STORE": STORE}
     sys.stdin = io.TextIOWrapper(io.BytesIO())
     out, err, printed, said = sys.stdout, sys.stderr, io.StringIO(), io.StringIO()
     sys.stdout, sys.stderr = printed, said
@@ -185,8 +191,14 @@ def erase(folder: Path, marker: str, kill_at: float = 0) -> None:
         sqlite_work.operations = operations
         for place in (sqlite_work, sqlite_store):
             place.empty_free_pages = dying(place.empty_free_pages)  # type: ignore[attr-defined]
-    status = command(folder, "forget", marker, "--for-good", "--in-backups", "--yes")
-    assert status == 0 or kill_at, status
+        if STORE is not None:
+            from memory_server.storage.postgres.connection import Connection
+
+            Connection.execute = dying(Connection.execute)  # type: ignore[method-assign]
+    backups = () if STORE else ("--in-backups",)
+    status = command(folder, "forget", marker, "--for-good", *backups, "--yes")
+    # One that was killed after its end has left nothing to erase.
+    assert status in ((0,) if STORE is None else (0, 2)) or kill_at, status
 
 
 def found(folder: Path, marker: str) -> list[str]:
@@ -201,7 +213,11 @@ def found(folder: Path, marker: str) -> list[str]:
                 data += zlib.decompress(data) if path.suffix == ".zlib" else b""
             if any(each in data for each in sought) or any(each.decode() in path.name for each in sought):
                 places.append(str(path.relative_to(folder)))
-    return places
+    if STORE is None:
+        return places
+    from postgres_entries import everywhere
+
+    return [*places, *everywhere(marker, STORE.partition("#")[0])]
 
 
 async def check(app: App, marker: str, rng: Random) -> None:
@@ -224,7 +240,7 @@ async def check(app: App, marker: str, rng: Random) -> None:
                 if finding.grade == "error":
                     print(f"doctor: {finding.what}")
         await engine.history(limit=1000)
-    for mode in ("merge", "overwrite"):
+    for mode in ("merge", "overwrite") if STORE is None else ():
         await app.memories.backups.restore("b1", mode)  # type: ignore[arg-type]
     if again := (await forgetting.find(engines, [marker], Sought(archived=None)))[0]:
         print(f"it came back: {again}")
@@ -235,12 +251,15 @@ def run(folder: Path, seed: int) -> None:
     marker = f"Zq{rng.randrange(10**6):06}xw"
     for name in ("data", "project", "home"):
         (folder / name).mkdir()
+    exported = folder.with_name(f"{folder.name}.jsonl")
     if in_process(lambda: opened(folder, lambda app: fill(app, marker, rng))):
         print("it could not be filled")
     if len(found(folder, marker)) < 4:
         print("it was not stored")
-    status = KILLED
-    for kill_at in [rng.randint(2, 80) / 2 for _ in range(rng.randint(0, 3))]:
+    if STORE and in_process(lambda: command(folder, "export", str(exported))):
+        print("it could not be exported")
+    status, steps = KILLED, 80 if STORE is None else 600
+    for kill_at in [rng.randint(2, steps) / 2 for _ in range(rng.randint(0, 3))]:
         if status == KILLED:
             status = in_process(lambda at=kill_at: erase(folder, marker, at))  # type: ignore[misc]
             print(f"{'killed' if status == KILLED else 'ended before'} {kill_at}", file=sys.stderr)
@@ -250,6 +269,8 @@ def run(folder: Path, seed: int) -> None:
         print("the last erasing failed")
     if places := found(folder, marker):
         print(f"found in {places}")
+    if STORE and in_process(lambda: command(folder, "import", str(exported))):
+        print("it could not be imported")
     if in_process(lambda: opened(folder, lambda app: check(app, marker, rng))):
         print("it could not be checked")
     if places := found(folder, marker):

@@ -45,7 +45,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_one_version_everywhere() -> None:
     manifest, plugin = read(DISTRIBUTION / "mcpb" / "manifest.json"), read(PLUGIN / ".claude-plugin" / "plugin.json")
-    assert {manifest["version"], plugin["version"]} == {__version__}
+    extension = read(DISTRIBUTION / "sillytavern" / "manifest.json")
+    assert {manifest["version"], plugin["version"], extension["version"]} == {__version__}
 
 
 def test_every_variable_they_set_is_a_setting() -> None:

@@ -16,6 +16,8 @@ TRIGGERS = "docs/reference/trigger-api.md"
 def test_what_users_read_first_is_there_in_chinese() -> None:
     assert PAIRS == [
         ("README.md", "README.zh-CN.md"),
+        ("distribution/astrbot/README.md", "distribution/astrbot/README.zh-CN.md"),
+        ("distribution/hermes/README.md", "distribution/hermes/README.zh-CN.md"),
         ("docs/explanation/recall-quality.md", "docs/explanation/recall-quality.zh-CN.md"),
         ("docs/how-to/choose-a-language.md", "docs/how-to/choose-a-language.zh-CN.md"),
         ("docs/how-to/companion-in-process.md", "docs/how-to/companion-in-process.zh-CN.md"),
@@ -27,9 +29,12 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
         ("docs/how-to/import-world-info.md", "docs/how-to/import-world-info.zh-CN.md"),
         ("docs/how-to/keep-notes.md", "docs/how-to/keep-notes.zh-CN.md"),
         ("docs/how-to/memory-for-several-users.md", "docs/how-to/memory-for-several-users.zh-CN.md"),
+        ("docs/how-to/memory-in-astrbot.md", "docs/how-to/memory-in-astrbot.zh-CN.md"),
+        ("docs/how-to/memory-in-hermes.md", "docs/how-to/memory-in-hermes.zh-CN.md"),
         ("docs/how-to/memory-unasked.md", "docs/how-to/memory-unasked.zh-CN.md"),
         ("docs/how-to/see-what-it-remembers.md", "docs/how-to/see-what-it-remembers.zh-CN.md"),
         ("docs/how-to/serve-several-users.md", "docs/how-to/serve-several-users.zh-CN.md"),
+        ("docs/how-to/two-machines.md", "docs/how-to/two-machines.zh-CN.md"),
         (TRIGGERS, "docs/reference/trigger-api.zh-CN.md"),
         ("docs/reference/which-tool.md", "docs/reference/which-tool.zh-CN.md"),
         ("docs/tutorial/first-memories.md", "docs/tutorial/first-memories.zh-CN.md"),

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from e2e.messages_api import Call, messages_api
+from http_server import TOKEN, serving
+from linked_machines import token_file
 from shared_process import end_shared
 
 CLAUDE = shutil.which("claude")
@@ -234,3 +236,33 @@ def test_a_long_output_stays_out_of_the_context_until_a_page_of_it_is_read(coder
     assert [each["id"] for each in found["data"]["results"]] == [made["referenceId"]]
     assert output.startswith(page["data"]["content"])
     assert page["data"]["next"] == len(page["data"]["content"])
+
+
+def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    with serving(tmp_path / "server" / "data", http__token=TOKEN, hooks="true") as server:
+        laptop, desktop = (machine_of(tmp_path / name, server.url) for name in ("laptop", "desktop"))
+        with messages_api("Noted.") as (address, _):
+            laptop.run("claude", "-p", DENTIST, ANTHROPIC_BASE_URL=address)
+        asks = ("mcp__memory__forget", {"words": "Halloran"})
+        with messages_api("Dr. Halloran.", asks) as (address, asked):
+            question, allowed = "Who is my dentist, on which street?", ("--allowedTools", "mcp__memory__forget")
+            desktop.run("claude", "-p", question, *allowed, ANTHROPIC_BASE_URL=address)
+        assert any("<recalled-memories>" in body and "Elm Street" in body for body in asked), "it comes unasked"
+        assert [each["found"] for each in _results(asked[-1])] == [1], "a tool of the window asks the same memory"
+        assert not list(laptop.data.glob("*/short-term-memory.json")), "nothing of it is on the laptop"
+        server.process.kill()
+        server.process.wait()
+        with messages_api("I cannot remember now.") as (address, _):
+            laptop.run("claude", "-p", "The spare key is under the fern.", ANTHROPIC_BASE_URL=address)
+        assert "1 wait" in laptop.server("where")
+
+
+def machine_of(folder: Path, url: str) -> User:
+    """Somebody's machine with a home of its own, which is linked, and has hooks."""
+    folder.mkdir()
+    user = User(folder)
+    user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"
+    user.server("link", url, "--token-file", str(token_file(folder)))
+    user.server("install", "claude-code", "--with-hooks")
+    return user

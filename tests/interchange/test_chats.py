@@ -139,7 +139,7 @@ def test_names_fill_macros_and_speakers() -> None:
     assert memories(lines(*TAVERN))[0].text == "Robin: Welcome, Ann!", "the header names both"
     assert memories(lines(*TAVERN), user="安")[0].text == "Robin: Welcome, 安!"
     newer = {**TAVERN[0], "user_name": "unused", "character_name": "unused"}
-    assert memories(lines(newer, *TAVERN[1:]))[0].text == "Robin: Welcome, {{user}}!"
+    assert memories(lines(newer, *TAVERN[1:]))[0].text == "Robin: Welcome, Ann!", "as the messages say it"
     assert memories(json.dumps([GPT]).encode(), user="Ann", char="Robin")[0].text == "Ann: 骑车去双廊\nRobin: 小心车"
     (one,) = memories(b"Robin: hello\nAnn: hi\n", user="Ann", char="Robin")[:1]
     assert [message.role for message in one.messages] == ["assistant"]

@@ -224,7 +224,7 @@ def test_the_form_is_told_by_the_contents(data: bytes, form: str) -> None:
         (b"", "is empty"),
         (b"\x1f\x8b\x08", "is compressed"),
         (b"PK\x03\x04", "unpack it"),
-        (b"\x89PNG\r\n", "is a picture"),
+        (b"\x89PNG\r\n", "is a damaged picture"),
         (b"SQLite format 3\0", "is a database"),
         (b"hello", "has an unknown form; name one with --format: native"),
         (b'[{"a":1}]', "a list of something else"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.import_export import invalid_expressions
+from memory_server.cli.incoming_files import invalid_expressions
 from memory_server.cli.parser import main
 from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
@@ -382,7 +382,7 @@ def test_entries_without_uid_are_told_apart(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["card.png"], "card.png is a picture; export"),
+        (["card.png"], "card.png is a picture without a character card; export"),
         (["nowhere.json"], "cannot be read"),
         (["book.json", "--depth", "0"], "--depth must be at least 1"),
         (["a.json", "--format", "worldinfo"], "has no `entries`"),

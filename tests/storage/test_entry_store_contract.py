@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from entries_held import figures, get, page, search
 from hypothesis import given
 from hypothesis import strategies as st
+from postgres_entries import entries_of_its_own
 
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.scopes import Scope
@@ -49,24 +51,33 @@ def opened(kind: str, folder: Path) -> SqliteStore:
     return SqliteStore(None if kind == "memory" else folder / "data" / ".memory-server" / "k.sqlite3", lambda: NOW)
 
 
+@asynccontextmanager
+async def opened_place(kind: str, folder: Path) -> AsyncIterator[Any]:
+    with ExitStack() as stack:
+        if kind == "postgres":
+            made: Any = stack.enter_context(entries_of_its_own())
+        else:
+            made = opened_folder(folder) if kind == "markdown" else opened(kind, folder)
+        yield made
+        await made.aclose()
+
+
 def opened_folder(folder: Path) -> MarkdownFolder:
     return MarkdownFolder(folder / "data" / "memory", locks=folder / "locks", scope=NOTES)
 
 
-@pytest.fixture(params=["memory", "file", "markdown"])
+@pytest.fixture(params=["memory", "file", "postgres", "markdown"])
 async def entries(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Entries]:
     """What every place of entries promises."""
-    made: Entries = opened_folder(tmp_path) if request.param == "markdown" else opened(request.param, tmp_path)
-    yield made
-    await made.aclose()
+    async with opened_place(request.param, tmp_path) as made:
+        yield made
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EntryStore]:
     """What a place with a history promises besides."""
-    made = opened(request.param, tmp_path)
-    yield made
-    await made.aclose()
+    async with opened_place(request.param, tmp_path) as made:
+        yield made
 
 
 def entry(body: str, **fields: Any) -> Entry:
@@ -492,16 +503,19 @@ async def everything(store: Entries) -> dict[int, Entry]:
     return known((await page(store, NOTES, Filter(archived=None)))[0])
 
 
-@pytest.mark.parametrize("kind", ["memory", "file", "markdown"])
+@pytest.mark.parametrize("kind", ["memory", "file", "postgres", "markdown"])
 @given(steps=st.lists(STEP, min_size=1, max_size=12))
 def test_every_sequence_leaves_entries_index_and_history_consistent(
     kind: str, steps: list[tuple[str, str, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async def run() -> None:
-        folder = tmp_path_factory.mktemp("entries")
-        files = opened_folder(folder) if kind == "markdown" else None
-        history = opened(kind, folder) if files is None else None
-        store: Entries = files or history or opened(kind, folder)
+        async with AsyncExitStack() as stack:
+            folder = tmp_path_factory.mktemp("entries")
+            await steps_in(await stack.enter_async_context(opened_place(kind, folder)), folder)
+
+    async def steps_in(store: Any, folder: Path) -> None:
+        files = store if kind == "markdown" else None
+        history = store if files is None else None
         states: dict[int, tuple[dict[int, Entry], dict[int, Entry]]] = {}
         for do, text, number in steps:
             before = await everything(store)
@@ -567,6 +581,5 @@ def test_every_sequence_leaves_entries_index_and_history_consistent(
             expected = sorted(e.body for e in now.values() if e.archived_ms is None and word in e.body)
             assert sorted(await found(store, word, limit=99)) == expected
         assert [finding.grade for finding in await store.examine()] in ([], ["ok"])
-        await store.aclose()
 
     asyncio.run(run())

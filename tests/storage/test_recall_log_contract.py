@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from passing_recalls import PassingRecalls
+from postgres import postgres
+from postgres_entries import database
 
 from memory_server.kernel import files, recalls
 from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Line, RecallLog
 from memory_server.storage.recall_files import RecallFiles
 
 
-@pytest.fixture(params=["files", "passing"])
+@pytest.fixture(params=["files", "passing", "postgres"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> RecallLog:
+    if request.param == "postgres":
+        postgres()
+        from memory_server.storage.postgres.recall_rows import RecallRows
+
+        return RecallRows(database(), f"test-{token_hex(8)}")
     return RecallFiles(tmp_path) if request.param == "files" else PassingRecalls()
 
 

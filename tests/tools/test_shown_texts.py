@@ -62,3 +62,13 @@ async def test_json_gives_a_memory_as_it_is(app: App) -> None:
     (listed,) = (await call(TOOLS["list_long_term_memories"], app.call, {})).structured["memories"]
     told = (await call(TOOLS["get_memory_context"], app.call, {"name": NAME})).structured
     assert (listed["name"], told["trigger"], told["createdContext"]) == (NAME, TRIGGER, f"said{FORGED}")
+
+
+async def test_keywords_are_whole_words_of_the_text(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        said = "Our databases moved to Postgres, and the garage is 住了三年的老院子。"
+        await app.conversation().short_term.add([Message("user", said, app.clock() - 10**8)])
+        found = await call(TOOLS["search_memories"], app.call, {"query": "garage"})
+        words = {word for item in found.structured["results"] for word in item["keywords"]}
+        assert words
+        assert not {"databas", "postgr", "garag", "move"} & words

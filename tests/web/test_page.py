@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from web_page import CHAT, FORM, SAME, Page, ask, opened, remember
 
 from memory_server.kernel.messages import Message
+from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.tools.base.tool import call
 from memory_server.tools.insight import explain_recall
 from memory_server.tools.short_term import get_memory_stats
@@ -17,6 +19,7 @@ from memory_server.web.app import PAGES
 from memory_server.web.charts import curve, runs, strip, underlined
 from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
+from memory_server.web.subjects import best_sentences
 from memory_server.web.triggers import words_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
@@ -55,6 +58,63 @@ async def test_home_says_how_many_exchanges_and_triggers_there_are(page: Page) -
     chinese = await page.get("", lang="zh")
     assert f"{stats.structured['total']} 段" in chinese.text
     assert "它记得我什么" in chinese.text
+
+
+async def test_home_counts_what_else_is_kept_in_the_language_of_the_reader(page: Page) -> None:
+    await remember(page.app, *TEXTS)
+    await page.app.knowledge.notes.remember("tech", "fruit", "Mangoes grow on trees.")
+    await page.app.knowledge.refs.add("A long log of a build")
+    await page.app.knowledge.refs.add("Another long log")
+    for text in ("Likes tea", "Lives in Bergen"):
+        await page.app.knowledge.sessions.add(SessionIds("alice"), text, mode="direct")
+    assert "另有 1 条笔记、2 个事实、2 条引用" in (await page.get("", lang="zh")).text
+    assert "it keeps 1 note, 2 facts and 2 refs" in (await page.get("", lang="en")).text
+    assert "2 facts , changed last first." in (await page.get("facts", lang="en")).text
+
+
+async def test_a_card_shows_no_sentence_twice(page: Page) -> None:
+    greeting = "Hello, I am back from the harbour."
+    for number in range(4):
+        at = page.app.clock() - (20 + number) * 3_600_000
+        await page.app.conversation().short_term.add([Message("user", greeting, at)])
+    await page.app.conversation().short_term.add([Message("user", "The harbour smells of fish.", at)])
+    memories = await page.app.conversation().short_term.memories()
+    assert [one.text for one in best_sentences(memories, "harbour")] == ["The harbour smells of fish.", greeting]
+
+
+async def test_a_use_of_long_ago_is_found_without_reading_the_history_again_and_again(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    conversation, limits = page.app.conversation(), list[int]()
+    await conversation.short_term.search([Message("user", TEXTS[0])])
+    for number in range(100):
+        await conversation.short_term.add([Message("user", f"Later exchange {number} about {number * 7919}.")])
+    history = type(conversation.archive).history
+
+    async def counted(self: Any, *, before: str | None = None, limit: int = 20) -> Any:
+        limits.append(limit)
+        return await history(self, before=before, limit=limit)
+
+    monkeypatch.setattr(type(conversation.archive), "history", counted)
+    assert "used, brighter" in (await page.get("memory", id=memory, lang="en")).text
+    assert limits == [8, 16, 32, 64]
+
+
+async def test_a_day_is_said_once(page: Page) -> None:
+    await remember(page.app, *TEXTS)
+    line = {"at": "2026-06-01T08:00:00Z", "id": "a1", "conversation": CHAT, "by": "hook", "said": "芒果？"}
+    page.app.home.recalls.append(line)
+    seen = await page.get("recalls", lang="en")
+    assert [text.strip() for text in seen.texts if "June" in text] == ["Monday\u00a01\u00a0June"]
+
+
+async def test_a_change_names_its_own_thing_though_another_place_has_its_number(page: Page) -> None:
+    await page.app.knowledge.notes.remember("tech", "deploy", "fly deploy")
+    await page.app.knowledge.layers["global"].save("style", "Use tabs", ["code"])
+    seen = await page.get("history", lang="en")
+    assert "deploy" in seen.text
+    assert "style" not in seen.text
 
 
 async def test_a_recall_is_shown_with_its_words_and_points(page: Page) -> None:

@@ -1,8 +1,8 @@
 """What clients (Claude Code, VS Code, Cursor) give to a hook, and which words of a turn are kept.
 
-JSON on standard input, and the transcript of the session. Seen with Claude Code 2.1.330. A transcript is JSON lines,
-of which those of the types `user` and `assistant` hold messages. At UserPromptSubmit the prompt is not in it yet, and
-a new session has no transcript. At Stop the last answer may not be in it yet, so the event carries it. A compaction
+JSON on standard input, and the transcript of the session (interchange/transcripts.py). Seen with Claude Code 2.1.330:
+its lines of the types `user` and `assistant` hold messages. At UserPromptSubmit the prompt is not in it yet, and a new
+session has no transcript. At Stop the last answer may not be in it yet, so the event carries it. A compaction
 adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is continued
 or compacted keeps its id; `/clear` gives a new one.
 
@@ -14,31 +14,22 @@ is read elsewhere.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from io import BytesIO
 from typing import Any
 
+from memory_server.interchange.transcripts import OF_A_MESSAGE, cleaned, message_of, row_of, time_of
 from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import as_said
-from memory_server.storage.json_store import codec
 from sandbox.locale import _
 
 CONTEXT_MESSAGES = 4
 """Messages of a search: the prompt, and the last few before it."""
 
-_NOISE = re.compile(
-    r"<(system-reminder|command-name|command-message|command-args|local-command-stdout|local-command-stderr|"
-    r"local-command-caveat|task-notification|bash-input|bash-stdout|bash-stderr)>"
-)
-"""The beginning of text that the client adds to messages: reminders to the model, commands and their output."""
-_OF_A_MESSAGE = re.compile(rb'"(?:type|role)":\s*"(?:user|assistant)(?:\.message)?"')
 _COMPACTED = b'"compact_boundary"'
 """Quotes inside a message are escaped, so a message cannot contain it."""
-_INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]\n]*\]$", re.MULTILINE)
 _OTHER_NAMES = {
     "session_id": ("session_id", "sessionId", "conversation_id"),
     "prompt_id": ("prompt_id", "generation_id"),
@@ -110,27 +101,18 @@ def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
     while (place := transcript.rfind(_COMPACTED, 0, end)) >= 0:
         end = transcript.rfind(b"\n", 0, place) + 1
         after = transcript.find(b"\n", place)
-        entry = _entry(transcript[end : after if after >= 0 else None])
-        if entry.get("subtype") == "compact_boundary" and (at_ms := _time_ms(entry.get("timestamp"))) is not None:
+        row = row_of(transcript[end : after if after >= 0 else None])
+        if row.get("subtype") == "compact_boundary" and (at_ms := time_of(row.get("timestamp"))) is not None:
             return at_ms
     if whole:
         return FIRST_MS
-    times = (_time_ms(_entry(line).get("timestamp")) for line in BytesIO(transcript))
+    times = (time_of(row_of(line).get("timestamp")) for line in BytesIO(transcript))
     return next((at_ms for at_ms in times if at_ms is not None), None)
-
-
-def _entry(line: bytes) -> Mapping[str, Any]:
-    """A line of a transcript; empty if the line is cut or is still being written."""
-    try:
-        entry = codec.loads(line)
-    except ValueError:
-        return {}
-    return entry if isinstance(entry, dict) else {}
 
 
 def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
     """The last few messages and the prompt, oldest first; no messages if the prompt is empty."""
-    prompt = _cleaned(event.prompt or "")
+    prompt = cleaned(event.prompt or "")
     if not prompt:
         return ()
     before = [message for message, of in _said(transcript) if of is None or of != event.prompt_id]
@@ -152,7 +134,7 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
     if event.prompt_id is not None and prompt_id not in (None, event.prompt_id):
         return None  # of another turn: this one has no words, such as one that a command began
     answers = messages[last + 1 :]
-    if answer := _cleaned(event.last_assistant_message or ""):
+    if answer := cleaned(event.last_assistant_message or ""):
         answers = [Message("assistant", answer, answers[-1].time_ms if answers else None)]
     turn = f"{event.session_id or ''}/{event.prompt_id or prompt_id or asked.time_ms}"
     asked_by = _searched_by(messages[:last], asked)
@@ -162,10 +144,10 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
 def _forgot(transcript: bytes) -> bool:
     """Whether our tool `forget` was called after the last prompt."""
     forgot = False
-    for entry in map(_entry, filter(_OF_A_MESSAGE.search, transcript.splitlines())):
-        message = _message(entry)
+    for row in map(row_of, filter(OF_A_MESSAGE.search, transcript.splitlines())):
+        message = message_of(row)
         forgot = not (message and message.role == "user") and (
-            forgot or calls_forget(entry.get("message", entry.get("data")))
+            forgot or calls_forget(row.get("message", row.get("data")))
         )
     return forgot
 
@@ -175,67 +157,15 @@ def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
     without tools, thoughts and text of the client."""
     said: list[tuple[Message, str | None]] = []
     for line in transcript.splitlines():
-        # Most lines of a transcript are not messages, and a line may have a megabyte.
-        if _OF_A_MESSAGE.search(line) is None:
+        if OF_A_MESSAGE.search(line) is None:
             continue
-        entry = _entry(line)
-        if (message := _message(entry)) is None:
+        row = row_of(line)
+        if (message := message_of(row)) is None:
             continue
         if said and said[-1][0].role == message.role == "assistant":
             # An answer comes in blocks, a line each, with tools between them: it is one message.
             before = said.pop()[0]
             message = replace(message, content=f"{before.content}\n{message.content}"[-MAX_CONTENT_CHARS:])
-        prompt_id = entry.get("promptId")
+        prompt_id = row.get("promptId")
         said.append((message, prompt_id if isinstance(prompt_id, str) else None))
     return said
-
-
-def _message(entry: Mapping[str, Any]) -> Message | None:
-    kind = entry.get("type", entry.get("role"))
-    role = kind.removesuffix(".message") if isinstance(kind, str) else ""
-    message = entry.get("message" if role == kind else "data")
-    if entry.get("isSidechain") or entry.get("isMeta") or entry.get("isCompactSummary"):
-        return None
-    if not isinstance(message, Mapping) or role not in ("user", "assistant"):
-        return None
-    words = _words(message.get("content"))
-    if "role" in entry:
-        words = words.rpartition("<user_query>")[2].partition("</user_query>")[0]  # Cursor adds files and rules to it
-    content = _cleaned(words)
-    if not content:
-        return None
-    return Message("user" if role == "user" else "assistant", content, _time_ms(entry.get("timestamp")))
-
-
-def _words(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    blocks: Iterable[Any] = content if isinstance(content, list) else ()
-    texts = (block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text")
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _cleaned(text: str) -> str:
-    return _INTERRUPTED.sub("", _without_noise(text)).strip()[:MAX_CONTENT_CHARS]
-
-
-def _without_noise(text: str) -> str:
-    """Linear in the length: the end of an unclosed tag is searched only once."""
-    kept, place, unclosed = list[str](), 0, set[str]()
-    for begin in _NOISE.finditer(text):
-        if begin.start() < place or begin[1] in unclosed:
-            continue
-        end = text.find(f"</{begin[1]}>", begin.end())
-        if end < 0:
-            unclosed.add(begin[1])
-            continue
-        kept.append(text[place : begin.start()])
-        place = end + len(begin[1]) + 3
-    return "".join(kept) + text[place:]
-
-
-def _time_ms(timestamp: Any) -> int | None:
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None

@@ -15,18 +15,19 @@ import threading
 from argparse import Namespace
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memory_server.app import App, Shared
-from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of, messages_now, session_of, turn_ended
+from memory_server.cli import linked
+from memory_server.cli.hook.claude_code import CURSOR, HookEvent, Turn, event_of, messages_now, session_of, turn_ended
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
 from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
-from memory_server.kernel.messages import Session
+from memory_server.kernel.messages import Message, Session
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
@@ -53,26 +54,19 @@ TURN_BYTES = 32_000_000
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     # The entrance of a command that shares a process gives up by itself.
     patience = _Deadline(flags.seconds, entrance.waited) if shared is None else None
+    asker: linked.Asker | None = None
     try:
         event = event_of(codec.loads(standard_input()))
         if shared is not None:
             event = _seen_from(shared.folder, event)
-        settings = in_folder(settings, event.cwd)
-        match event.name:
-            case "UserPromptSubmit":
-                settings = settings.with_flashbacks(flags.flashbacks).unasked()
-                said = await _recalled(settings, flags.chars, event, shared)
-            case "Stop":
-                said = await _remembered(settings, event, shared)
-            case "SessionStart":
-                said = await _begun(settings, flags.chars, event, shared)
-            case _:
-                raise ValueError(
-                    _(
-                        "{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only",
-                        event.called,
-                    )
-                )
+        settings, heard = in_folder(settings, event.cwd), await _heard(event)
+        if heard is None:
+            said = ""
+        elif (link := linked.link_of(settings)) is not None:
+            asker = linked.Asker(link, settings, lasts=shared is not None)
+            said = _output(event, *await linked.hook(asker, heard, flags))
+        else:
+            said = _output(event, await answer(settings, heard, flags.chars, flags.flashbacks, shared))
     except Exception as error:
         if patience is not None:
             patience.end()
@@ -81,78 +75,47 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
     if (patience is None or patience.end()) and said:
         write(said)
         sys.stdout.flush()
+    if patience is not None and asker is not None:
+        await asker.end(linked.AFTER_HOOK_SECONDS)
 
 
-async def _recalled(settings: Settings, max_chars: int | None, event: HookEvent, shared: Shared | None) -> str:
-    transcript = _end_of(event.transcript_path, WINDOW_BYTES)
-    messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
-    if not messages or event.called in CURSOR:
-        return ""  # Cursor's hook cannot add to a prompt
-    if max_chars is None:
-        max_chars = CHARS if language_of([messages[-1].content]) == "en" else CHARS // 2
-    session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
-    async with _opened(settings, session, shared) as app:
-        # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
-        here = app.conversation()
-        recollection = await recall_for_turn(here, messages, folder=_folder(event), reinforce=False, by="hook")
-        given = app.home.given.to(session)
-        before = frozenset(given)
-        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=_folder(event))
-        noted, items = await noted_block(app.memories, messages)
-    if recollection.trouble:
-        complain(_("hook: {reason}", recollection.trouble))
-    text = "\n".join(filter(None, (block, noted)))
-    _note(app, event, Given(here.id, messages, text, recollection.found.recall, recollection.activation, items))
-    return _hook_output(app, event, text, session, given - before)
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a hook heard at its event: `messages` are the prompt and the last few before it, `turn` is that which ended.
+    `folder`: where the work is."""
+
+    event: HookEvent
+    session: Session | None
+    folder: str | None
+    messages: tuple[Message, ...] = ()
+    turn: Turn | None = None
 
 
-def _note(app: App, event: HookEvent, given: Given) -> None:
-    asker = {"by": N_("hook"), "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
-    replace(app.call, asker=asker, folder=_folder(event)).note(given)
+async def _heard(event: HookEvent) -> Heard | None:
+    """None: nothing is to be done. Raises ValueError: no hook is needed for this event."""
+    folder = None if event.cwd is None else folder_of_work(Path(event.cwd))
+    match event.name:
+        case "UserPromptSubmit":
+            transcript = _end_of(event.transcript_path, WINDOW_BYTES)
+            messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
+            if not messages or event.called in CURSOR:
+                return None  # Cursor's hook cannot add to a prompt
+            session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
+            return Heard(event, session, folder, messages)
+        case "Stop":
+            transcript, turn = await _ended(event)
+            session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
+            return Heard(event, session, folder, turn=turn) if turn is not None and turn.messages else None
+        case "SessionStart":
+            # A continued session has its context.
+            return Heard(event, session_of(event, None), folder) if event.source in BEGINNINGS else None
+    raise ValueError(
+        _("{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only", event.called)
+    )
 
 
-async def _begun(settings: Settings, max_chars: int | None, event: HookEvent, shared: Shared | None) -> str:
-    if event.source not in BEGINNINGS:
-        return ""  # a continued session has its context
-    session = session_of(event, None)
-    async with _opened(settings, session, shared) as app:
-        with_last, here = event.source != "compact", app.conversation()
-        given: set[str] = set()
-        block, shown = await beginning_block(
-            app.memories,
-            here,
-            session=session,
-            with_last=with_last,
-            max_chars=max_chars or CHARS,
-            given=given,
-            here=_folder(event),
-        )
-    if block:
-        _note(app, event, Given(here.id, (), block, others=shown))
-    return _hook_output(app, event, block, session, given, afresh=event.source == "compact")
-
-
-def _hook_output(
-    app: App, event: HookEvent, block: str, session: Session | None, given: Collection[str], *, afresh: bool = False
-) -> str:
-    """The output for the client: `block` as context; empty if it is empty, or another hook has just given it. Nothing
-    is awaited from here to the answer: a hook that is taken back has claimed nothing, and has given no lines."""
-    # Without a session or a turn, as in a test by hand, an equal event may be a new one.
-    turn = event.prompt_id or event.source
-    claimed = f"{event.name} {event.session_id} {turn}"
-    if not app.settings.read_only:
-        if block and turn and not app.home.answered.claim(claimed, app.clock()):
-            return ""
-        app.home.given.note(session, given, app.clock(), afresh=afresh)
-    if not block:
-        return ""
-    if event.called in CURSOR:
-        return codec.dumps({"additional_context": block}).decode()
-    output = {"hookEventName": event.name, "additionalContext": block}
-    return codec.dumps({"hookSpecificOutput": output}).decode()
-
-
-async def _remembered(settings: Settings, event: HookEvent, shared: Shared | None) -> str:
+async def _ended(event: HookEvent) -> tuple[bytes | None, Turn | None]:
+    """The transcript, and the turn that ended."""
     transcript = _end_of(event.transcript_path, TURN_BYTES)
     turn = turn_ended(event, transcript or b"")
     for _try in range(TRANSCRIPT_TRIES):
@@ -163,18 +126,102 @@ async def _remembered(settings: Settings, event: HookEvent, shared: Shared | Non
         turn = turn_ended(event, transcript or b"")
     if transcript is None and event.transcript_path is not None:
         complain(_("hook: {path} is not there, so this turn was not stored", event.transcript_path))
-    if turn is None or not turn.messages or settings.read_only:
-        return ""
-    session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
-    async with _opened(settings, session, shared, tidies=True) as app:
+    return transcript, turn
+
+
+async def answer(
+    settings: Settings, heard: Heard, max_chars: int | None, flashbacks: int, shared: Shared | None = None
+) -> str:
+    """The text for the model; "": there is none. Raises MemoryServerError."""
+    match heard.event.name:
+        case "UserPromptSubmit":
+            return await _recalled(settings.with_flashbacks(flashbacks).unasked(), max_chars, heard, shared)
+        case "Stop":
+            await _remembered(settings, heard, shared)
+            return ""
+    return await _begun(settings, max_chars, heard, shared)
+
+
+async def _recalled(settings: Settings, max_chars: int | None, heard: Heard, shared: Shared | None) -> str:
+    messages, session = heard.messages, heard.session
+    if max_chars is None:
+        max_chars = CHARS if language_of([messages[-1].content]) == "en" else CHARS // 2
+    async with _opened(settings, session, shared) as app:
+        # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
+        here = app.conversation()
+        recollection = await recall_for_turn(here, messages, folder=heard.folder, reinforce=False, by="hook")
+        given = app.home.given.to(session)
+        before = frozenset(given)
+        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=heard.folder)
+        noted, items = await noted_block(app.memories, messages)
+    if recollection.trouble:
+        complain(_("hook: {reason}", recollection.trouble))
+    text = "\n".join(filter(None, (block, noted)))
+    _note(app, heard, Given(here.id, messages, text, recollection.found.recall, recollection.activation, items))
+    return _claimed(app, heard, text, given - before)
+
+
+def _note(app: App, heard: Heard, given: Given) -> None:
+    event = heard.event
+    asker = {"by": N_("hook"), "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
+    replace(app.call, asker=asker, folder=heard.folder).note(given)
+
+
+async def _begun(settings: Settings, max_chars: int | None, heard: Heard, shared: Shared | None) -> str:
+    event, session = heard.event, heard.session
+    async with _opened(settings, session, shared) as app:
+        with_last, here = event.source != "compact", app.conversation()
+        given: set[str] = set()
+        block, shown = await beginning_block(
+            app.memories,
+            here,
+            session=session,
+            with_last=with_last,
+            max_chars=max_chars or CHARS,
+            given=given,
+            here=heard.folder,
+        )
+    if block:
+        _note(app, heard, Given(here.id, (), block, others=shown))
+    return _claimed(app, heard, block, given, afresh=event.source == "compact")
+
+
+def _claimed(app: App, heard: Heard, block: str, given: Collection[str], *, afresh: bool = False) -> str:
+    """The `block`; empty if another hook has just given it. Nothing is awaited from here to the answer: a hook that is
+    taken back has claimed nothing, and has given no lines."""
+    # Without a session or a turn, as in a test by hand, an equal event may be a new one.
+    event = heard.event
+    turn = event.prompt_id or event.source
+    claimed = f"{event.name} {event.session_id} {turn}"
+    if not app.settings.read_only:
+        if block and turn and not app.home.answered.claim(claimed, app.clock()):
+            return ""
+        app.home.given.note(heard.session, given, app.clock(), afresh=afresh)
+    return block
+
+
+def _output(event: HookEvent, block: str, told: str = "") -> str:
+    """The output for the client: `block` as context, and what the user is `told`; empty if both are."""
+    if event.called in CURSOR:
+        return codec.dumps({"additional_context": block}).decode() if block else ""
+    output = {"hookEventName": event.name, "additionalContext": block}
+    said = ({"hookSpecificOutput": output} if block else {}) | ({"systemMessage": told} if told else {})
+    return codec.dumps(said).decode() if said else ""
+
+
+async def _remembered(settings: Settings, heard: Heard, shared: Shared | None) -> None:
+    event, turn = heard.event, heard.turn
+    if turn is None or settings.read_only:
+        return
+    async with _opened(settings, heard.session, shared, tidies=True) as app:
         kept = app.conversation().short_term
         if turn.forgot:  # nor is what was asked for it
             asked = {"session": event.session_id, "turn": event.prompt_id}
             if event.prompt_id is not None:
                 app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
-            return ""
+            return
         with suppress(NothingToKeep):
-            stored = await kept.add(turn.messages, turn=turn.id, folder=_folder(event), by="hook")
+            stored = await kept.add(turn.messages, turn=turn.id, folder=heard.folder, by="hook")
             if stored.change_id is not None and len(turn.messages) > 1:
                 # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
                 answer, became = turn.messages[-1], stored.memory.id
@@ -182,7 +229,6 @@ async def _remembered(settings: Settings, event: HookEvent, shared: Shared | Non
                 ids = [each.memory.id for each in (*found.recall.top, *found.recall.next)]
                 about = {"session": event.session_id, "turn": event.prompt_id, "used": ids}
                 app.recalls.note(lambda at: {"at": at, "conversation": kept.conversation_id} | about)
-    return ""
 
 
 @asynccontextmanager
@@ -193,10 +239,6 @@ async def _opened(
         if (pause := app.paused()) is not None:
             raise MemoryPaused("nothing is recalled or remembered: {zone}", pause.text(settings.zone))
         yield app
-
-
-def _folder(event: HookEvent) -> str | None:
-    return None if event.cwd is None else folder_of_work(Path(event.cwd))
 
 
 def _seen_from(folder: Path, event: HookEvent) -> HookEvent:

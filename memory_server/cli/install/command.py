@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from memory_server.app import offered_tools
-from memory_server.cli.install import edits
+from memory_server.cli.install import edits, sillytavern
 from memory_server.cli.install.clients import (
     CLIENTS,
     Client,
@@ -37,6 +37,7 @@ from memory_server.cli.install.steps import (
     project_unnamed,
 )
 from memory_server.config import ENVIRONMENT_PREFIX, Settings, load
+from memory_server.kernel.errors import InvalidInput
 from sandbox.locale import _, translated
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
@@ -50,6 +51,8 @@ Hooks = Literal["wanted", "kept in step", "taken out"]
 
 async def install(settings: Settings, flags: Namespace) -> None:
     """Put the server into the client's settings, or with `print` show what belongs there."""
+    if _of_sillytavern(settings, flags, out=False):
+        return
     machine, server = _machine(), _server(flags)
     offered_tools(_settings_of(server))  # a wrong name is refused here too, in the server's own words
     if flags.client == "print":
@@ -85,7 +88,19 @@ async def install(settings: Settings, flags: Namespace) -> None:
 
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
+    if _of_sillytavern(settings, flags, out=True):
+        return
     _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
+
+
+def _of_sillytavern(settings: Settings, flags: Namespace, *, out: bool) -> bool:
+    """Whether the client is SillyTavern, which is no client of MCP and has a folder of its own."""
+    if flags.client != sillytavern.NAME:
+        if flags.folder is not None:
+            raise InvalidInput("Only sillytavern takes a folder; leave {folder} out.", flags.folder)
+        return False
+    _do(sillytavern.plans(settings, flags, os.environ, out=out), dry_run=flags.dry_run)
+    return True
 
 
 def _settings_of(server: Server) -> Settings:

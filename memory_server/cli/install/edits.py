@@ -12,7 +12,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -117,6 +117,38 @@ def of_hooks(server: Server, system: System, client: Client = "claude-code") -> 
 
     found = re.compile(r'memory[-_]server[^\n]* hook"')
     return Edits(_("the hooks with `memory-server` in `hooks`"), found, put, take, client == "claude-code")
+
+
+def of_origins(wanted: Sequence[str]) -> Edits:
+    """The origins of web pages in our own settings file, a list or names with commas between."""
+
+    def put(document: Document) -> None:
+        http = _inner(document, "http", {})
+        given = _names(http.get("origins"))
+        if missing := [origin for origin in wanted if origin not in given]:
+            http["origins"] = [*given, *missing]
+
+    def take(document: Document) -> None:
+        http = document.get("http")
+        if not isinstance(http, dict) or not set(wanted) & set(given := _names(http.get("origins"))):
+            return
+        http["origins"] = [origin for origin in given if origin not in wanted]
+        if not http["origins"]:
+            del http["origins"]
+        if not http:
+            del document["http"]
+
+    return Edits(
+        _("{origins} of `http.origins`", ", ".join(wanted)), re.compile(re.escape(wanted[0])), put, take, toml=True
+    )
+
+
+def _names(given: Any) -> list[str]:
+    return [
+        name
+        for name in (str(one).strip() for one in (given.split(",") if isinstance(given, str) else given or ()))
+        if name
+    ]
 
 
 def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
@@ -237,6 +269,21 @@ def _written_toml(after: Document, document: Document, text: str) -> str:
             values = [f"{one} = {json.dumps(value, ensure_ascii=False)}" for one, value in now[name].items()]
             begin = text.rstrip() + end * 2 if text.strip() else ""
             text = begin + end.join([f"[{listed}.{key}]", *values, ""])
+    was, now = ({} if one.get("http") is None else one["http"] for one in (document, after))
+    if was != now:
+        text = _with_origins(text, now.get("origins"), end)
     if not _same({listed: {}} | parsed(text, toml=True), {listed: {}} | after):
         raise NotJson("the table of the server is not written as a table of its own")
     return text
+
+
+def _with_origins(text: str, origins: Sequence[str] | None, end: str) -> str:
+    """`text` with these origins in its table `http`, or without any."""
+    line = "" if origins is None else f"origins = {json.dumps(origins)}{end}"
+    head, there = r"^\[http\][^\n]*(?:\n|\Z)", r"origins[ \t]*=[^\n]*(?:\n|\Z)"
+    text, replaced = re.subn(rf"({head}(?:(?!\[)[^\n]*\n)*?){there}", rf"\g<1>{line}", text, flags=re.MULTILINE)
+    if not replaced and line:
+        text, replaced = re.subn(rf"({head})", rf"\g<1>{line}", text, count=1, flags=re.MULTILINE)
+    if not replaced and line:
+        return (text.rstrip() + end * 2 if text.strip() else "") + f"[http]{end}{line}"
+    return text if line else re.sub(rf"{head}(?=\s*(?:\[|\Z))", "", text, flags=re.MULTILINE)

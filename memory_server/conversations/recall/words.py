@@ -216,7 +216,7 @@ def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
 
     def shown(word: str) -> str:
         if (day := _DAY.fullmatch(word)) is None:
-            return word if word in text else spelt.get(word, word)
+            return spelt.get(word, word)
         return word if chinese else f"{day[2]} {_MONTHS[int(day[1]) - 1]}"
 
     return list(map(shown, memory.words[:most]))

@@ -26,7 +26,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.serving.fair_threads import FOR
-from memory_server.serving.http.principals import CONVERSATION, OPERATOR, READ, SESSION, Principal, named_in, wire_from
+from memory_server.serving.http.principals import (
+    CONVERSATION,
+    FOLDER,
+    OPERATOR,
+    READ,
+    SESSION,
+    Principal,
+    named_in,
+    wire_from,
+)
 from memory_server.serving.http.refusals import HttpError, refused_for
 
 log = logging.getLogger(__name__)
@@ -228,8 +237,8 @@ class Middleware:
         limits = self.limits[caller.tenant]
         async with limits.request(kind):
             usual, session = named_in(headers, CONVERSATION), named_in(headers, SESSION) or caller.session
-            wire = wire_from(headers, sessions=self.sessions)
-            caller = replace(caller, name=caller.session, usual=usual, session=session, wire=wire)
+            wire, folder = wire_from(headers, sessions=self.sessions), named_in(headers, FOLDER)
+            caller = replace(caller, name=caller.session, usual=usual, session=session, folder=folder, wire=wire)
             FOR.set(caller.tenant)
             async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
                 body = await _whole_body(headers, receive)

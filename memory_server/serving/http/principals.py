@@ -18,7 +18,7 @@ from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 
 READ, WRITE, OPERATOR = "read", "write", "operator"
 ALL = frozenset((READ, WRITE, OPERATOR))
-CONVERSATION, SESSION = "X-Memory-Conversation", "X-Memory-Session"
+CONVERSATION, SESSION, FOLDER = "X-Memory-Conversation", "X-Memory-Session", "X-Memory-Folder"
 OF_SESSIONS = {name.encode() for name in (*HEADERS, METADATA_HEADER)}
 """Headers of memories that are apart within a tenant."""
 _KEY = "memory_server.caller"
@@ -28,13 +28,14 @@ _KEY = "memory_server.caller"
 class Principal:
     """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
     settings. `session`: the one that the header names, else the name of the token: what one device said another finds
-    at once. `name`: that of the token. `wire`: who is meant within the tenant; each request says it again, since no
-    connection lasts. `size`: bytes of the request's body."""
+    at once. `folder`: where the caller works. `name`: that of the token. `wire`: who is meant within the tenant; each
+    request says it again, since no connection lasts. `size`: bytes of the request's body."""
 
     tenant: str | None
     scopes: frozenset[str]
     usual: str | None = None
     session: str | None = None
+    folder: str | None = None
     name: str | None = None
     wire: RequestInfo = HTTP
     size: int = 0

@@ -1,5 +1,6 @@
 """`POST /v1/{tool}`: the arguments of a tool as JSON, answered by its structured result, for programs that do not speak
-MCP; the same tools as an OpenAPI document; and `GET /v1/me`, whether a token is good, and whose it is."""
+MCP; the same tools as an OpenAPI document; `GET /v1/me`, whether a token is good, and whose it is; and
+`POST /v1/commands/{name}`, a command or hook of a machine that is linked to this server."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.strict_json import repeated_name
 from memory_server.kernel.text import shown, visible
 from memory_server.serving.http.principals import CONVERSATION, SESSION, WRITE, caller_of
@@ -22,7 +25,7 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Tool, ToolFailed, call
 from memory_server.version import __version__
 
-OPENAPI, ME = "/v1/openapi.json", "/v1/me"
+OPENAPI, ME, COMMANDS = "/v1/openapi.json", "/v1/me", "/v1/commands"
 _JSON = "application/json"
 _ERROR = {
     "type": "object",
@@ -62,6 +65,7 @@ def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_
     return [
         Route(OPENAPI, openapi, methods=["GET"]),
         Route(ME, _Me(tenants), methods=["GET"]),
+        Route(f"{COMMANDS}/{{name}}", _Commands(tenants), methods=["POST"]),
         Route("/v1/{tool}", _Called(tools, tenants, max_bytes, read_only), methods=["POST"]),
     ]
 
@@ -108,6 +112,25 @@ class _Called:
             except ToolFailed as failure:
                 raise refused_for(failure.__cause__ or failure, str(failure)) from failure
         await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class _Commands:
+    """`POST /v1/commands/{name}`, for `memory-server` on a linked machine; docs/how-to/two-machines.md lists what it
+    sends."""
+
+    tenants: Tenants
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, caller = Request(scope, receive), caller_of(scope)
+        given = _arguments(request, await request.body())
+        async with self.tenants.used(caller) as tenant:
+            try:
+                said = await tenant.run(caller, request.path_params["name"], given)
+            except (MemoryServerError, ValidationError) as error:
+                about = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+                raise refused_for(error, tenant.call(caller).memories.for_callers(about)) from error
+        await Response(orjson.dumps(said), media_type=_JSON)(scope, receive, send)
 
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:

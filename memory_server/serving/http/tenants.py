@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -35,11 +36,13 @@ much; and the share of the time that measuring may take."""
 @dataclass(frozen=True, slots=True)
 class TenantMemories:
     """The memories of one tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
-    take, and lets nothing be added where there are none."""
+    take, and lets nothing be added where there are none. `run` does a command or hook of a linked machine: its name,
+    what it is given, and the usual conversation of the caller."""
 
     memories: Memories
     make_server: MakeServer
     room: Callable[[], float]
+    run: Callable[[str, Mapping[str, Any], str | None], Awaitable[dict[str, Any]]]
 
 
 Opener = Callable[[str | None, bool], AbstractAsyncContextManager[TenantMemories]]
@@ -87,6 +90,10 @@ class Tenant:
         self._room = await asyncio.to_thread(self._memories.room)
         self._next_look = max(self._next_look, time.monotonic() + (time.monotonic() - began) / LOOK_SHARE)
 
+    async def run(self, caller: Principal, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the command or hook `name` of a linked machine says."""
+        return await self._memories.run(name, given, caller.usual)
+
     def call(self, caller: Principal | None) -> Call:
         """The memories as this caller sees them; None: the request has no caller."""
         memories = self._memories.memories
@@ -94,7 +101,8 @@ class Tenant:
             return Call(memories, memories.conversations)
         usual = caller.usual
         shown = memories.conversations if usual is None else memories.conversations.view(usual)
-        return Call(memories, shown, caller.wire, {"by": "REST"}).in_session(caller.session)
+        asker = {"by": "REST", "cwd": caller.folder}
+        return Call(memories, shown, caller.wire, asker, folder=caller.folder).in_session(caller.session)
 
     def _resolve(self, request: object) -> Call:
         http = getattr(request, "request", None)

@@ -30,7 +30,7 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 async def serve(
-    server: Server[Any], settle: Callable[[], Coroutine[Any, Any, None]], descriptors: tuple[int, int] | None = None
+    server: Server[Any], settle: Callable[[], Coroutine[Any, Any, object]], descriptors: tuple[int, int] | None = None
 ) -> None:
     """Serve one client until its input ends, it reads no more output, a signal comes, or its process ends.
 
@@ -51,7 +51,7 @@ async def serve(
 
 async def session(
     server: Server[Any],
-    settle: Callable[[], Coroutine[Any, Any, None]],
+    settle: Callable[[], Coroutine[Any, Any, object]],
     descriptors: tuple[int, int],
     stopped: asyncio.Event,
     control: socket | None = None,

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import os
 import re
-import sqlite3
 import stat
 import threading
 import time
@@ -36,8 +35,10 @@ from memory_server.kernel.text import Finding, visible
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, ScopeView, T
-from memory_server.storage.entries import front_matter, rows, schema
+from memory_server.storage.entries import front_matter, schema
 from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
+from memory_server.storage.entries.rows import ScopeRows
+from memory_server.storage.entries.sqlite_rows import Connection
 from memory_server.storage.entries.sqlite_work import run_in_thread
 from memory_server.storage.projects import is_link, owners_in, refuse_foreign
 from sandbox.locale import _, counted
@@ -83,7 +84,7 @@ class MarkdownFolder:
         self._looks, self._writes = (ThreadPoolExecutor(1, f"layers-{name}") for name in ("look", "write"))
 
     @cached_property
-    def _index(self) -> sqlite3.Connection:
+    def _index(self) -> Connection:
         return schema.in_memory()
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
@@ -174,7 +175,7 @@ class MarkdownFolder:
         self.meter.count("layers", "commits", int(bool(given)))
         return Committed(result, tuple(filter(None, (held.get(ref=name) for name in names))), None)
 
-    def _refuse_impossible(self, held: rows.ScopeRows, changes: Sequence[Entry | Archive | Purge]) -> None:
+    def _refuse_impossible(self, held: ScopeRows, changes: Sequence[Entry | Archive | Purge]) -> None:
         """Raises InvalidInput: an entry does not exist any more, two live entries would have one key, or a file that
         cannot be read has the name of a change. StorageUnwritable: the archive is not a folder."""
         for change in changes:
@@ -204,7 +205,7 @@ class MarkdownFolder:
                     file.trouble,
                 )
 
-    def _refreshed(self) -> rows.ScopeRows:
+    def _refreshed(self) -> ScopeRows:
         """The index, brought to what the folder holds."""
         try:
             self._files = self._read_all()
@@ -212,7 +213,7 @@ class MarkdownFolder:
             raise StorageError(
                 _("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)), self.place
             ) from error
-        held, shown = rows.ScopeRows(self._index, self.scope, make=True), self._counting()
+        held, shown = self._index.view(self.scope, make=True), self._counting()
         if shown != self._shown:
             self._index.execute("BEGIN")
             with self._index:

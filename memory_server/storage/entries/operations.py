@@ -3,28 +3,27 @@ time and repairs do to all of it."""
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.ports import Committed, Decide
-from memory_server.storage.entries import schema
-from memory_server.storage.entries.rows import ScopeRows, json_value
+from memory_server.knowledge.ports import Committed, Decide, Later
+from memory_server.storage.entries.database import Database
 from memory_server.storage.entries.vectors import KEY_BYTES, vector_key
-from nlp.index_terms import signature
 
 T = TypeVar("T")
+_CHANGED = "INSERT INTO changes(operation, entry, before, after_version) VALUES(?, ?, ?, ?)"
 _VECTOR_MS = 86_400_000
 """A vector that no live entry has, such as that of a query, is kept for a day."""
 
 
 def commit(
-    connection: sqlite3.Connection,
+    connection: Database,
     scope: Scope,
     decide: Decide[T],
     operation: Operation,
@@ -35,8 +34,8 @@ def commit(
     """Decide and store, in the caller's transaction. `mirror`: of entries that are kept elsewhere, so without history,
     and what is archived is searched too."""
     began = time.perf_counter()
-    changes, result = decide(ScopeRows(connection, scope, embeds))
-    held = ScopeRows(connection, scope, embeds, make=bool(changes))
+    changes, result = decide(connection.view(scope, embeds))
+    held = connection.view(scope, embeds, make=bool(changes))
     done = [held.apply(change, mirror=mirror) for change in changes]
     formers = [former for _, former in done if former is not None]
     stored = tuple(after for after, _ in done if after is not None)
@@ -44,17 +43,16 @@ def commit(
         return Committed(result, stored, None)
     took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
     seq = held.log_operation(replace(operation, took_ms=took_ms), [former[0] for former in formers])
-    connection.executemany("INSERT INTO changes VALUES(?, ?, ?, ?)", [(seq, *former) for former in formers])
+    connection.executemany(_CHANGED, [(seq, *former) for former in formers])
     return Committed(result, stored, seq)
 
 
 def operations(
-    connection: sqlite3.Connection, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
+    connection: Database, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
 ) -> list[tuple[Scope, Operation]]:
     """A page of what was done, newest first."""
-    lenient = schema.is_lenient(connection)
-    chosen = scope or Scope("notes")
-    of_caller = "".join(f" AND json_extract(o.caller, '$.{name}') = :{name}" for name in caller)
+    chosen, read = scope or Scope("notes"), connection.json_of
+    of_caller = "".join(f" AND {connection.field('o.caller', name)} = :{name}" for name in caller)
     rows = connection.execute(
         "SELECT s.space, s.owner, o.op, o.by, o.at_ms, o.caller, o.entries, o.error, o.took_ms, o.detail, o.seq "
         "FROM operations o JOIN scopes s ON s.id = o.scope "
@@ -70,11 +68,11 @@ def operations(
                 op,
                 by,
                 at_ms,
-                json_value(caller, {}, lenient),
-                tuple(json_value(entries, [], lenient)),
+                read(caller, {}),
+                tuple(read(entries, [])),
                 error,
                 took_ms,
-                json_value(detail, {}, lenient),
+                read(detail, {}),
                 seq,
             ),
         )
@@ -82,38 +80,38 @@ def operations(
     ]
 
 
-def scopes(connection: sqlite3.Connection, space: Space | None = None) -> list[Scope]:
+def scopes(connection: Database, space: Space | None = None) -> list[Scope]:
     """The scopes, or those of one space."""
-    query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
-    return [Scope(row[0], row[1]) for row in connection.execute(query, (space, space))]
+    query = "SELECT space, owner FROM scopes WHERE ? IN ('', space) ORDER BY space, owner"
+    return [Scope(row[0], row[1]) for row in connection.execute(query, (space or "",))]
 
 
-def rebuild(connection: sqlite3.Connection) -> int:
-    """Make the index again; the number of live entries. A damaged index is mended too, since it is made and not
-    emptied."""
-    connection.execute("DROP TABLE terms")
-    connection.execute(schema.TERMS)
+def rebuild(connection: Database) -> int:
+    """Make the index again; the number of live entries."""
+    connection.empty_index()
+    count = 0
     for scope in scopes(connection):
-        held = ScopeRows(connection, scope)
+        held = connection.view(scope)
         for entry in held.rows("e.archived_ms IS NULL", []):
             held.index(entry)
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
-    return int(connection.execute("SELECT count(*) FROM terms").fetchone()[0])
+            count += 1
+    return count
 
 
-def erase(connection: sqlite3.Connection, erasure: Erasure, *, past: bool = False) -> None:
-    """Delete what is erased from all tables, and make the index again, which keeps the terms of deleted entries. Of the
-    `past`, such as a former copy, also entries that hold a text of it: nobody could see and name those."""
-    execute, lenient = connection.execute, schema.is_lenient(connection)
+def erase(connection: Database, erasure: Erasure, *, past: bool = False) -> None:
+    """Delete what is erased from all tables. Of the `past`, such as a former copy, also entries that hold a text of it:
+    nobody could see and name those."""
+    execute, read = connection.execute, connection.json_of
     texts = "e.title, e.body, e.tags, e.examples, e.metadata, e.source, e.key"
     rows = execute(
         f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {texts} FROM entries e JOIN scopes s ON s.id = e.scope"
     )
     for number, ref, vector, space, owner, *held in rows.fetchall():
         place = "/".join(filter(None, (space, owner)))
-        values = [*held[:2], *(json_value(each, [], lenient) for each in held[2:5]), *held[5:]]
+        values = [*held[:2], *(read(each, []) for each in held[2:5]), *held[5:]]
         if {ref, str(number)} & erasure.in_place(place) or (past and erasure.held_in(values)):
             execute("DELETE FROM vectors WHERE key = ?", (vector,))
+            connection.view(Scope(space, owner)).unindex(number)
             execute("DELETE FROM entries WHERE id = ?", (number,))
             execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (number,))
     for item in erasure.items:
@@ -121,10 +119,10 @@ def erase(connection: sqlite3.Connection, erasure: Erasure, *, past: bool = Fals
             key = vector_key("", Scope("conversations", item.place), item.text)[4:]
             execute("DELETE FROM vectors WHERE substr(key, 5) = ?", (key,))
     for number, before in execute("SELECT rowid, before FROM changes WHERE before NOTNULL").fetchall():
-        if erasure.held_in(json_value(before, {}, lenient)):
+        if erasure.held_in(read(before, {})):
             execute("UPDATE changes SET before = '{}' WHERE rowid = ?", (number,))
     for seq, caller, detail, error in execute("SELECT seq, caller, detail, error FROM operations").fetchall():
-        if erasure.held_in([json_value(caller, {}, lenient), json_value(detail, {}, lenient), error]):
+        if erasure.held_in([read(caller, {}), read(detail, {}), error]):
             execute("UPDATE operations SET caller = '{}', detail = '{}', error = NULL WHERE seq = ?", (seq,))
     for place, key in execute("SELECT place, key FROM uses").fetchall():
         if erasure.held_in(key):
@@ -137,10 +135,22 @@ def erase(connection: sqlite3.Connection, erasure: Erasure, *, past: bool = Fals
         )
         execute(f"DELETE FROM operations WHERE scope IN {of_user}", (erasure.user,))
         execute(f"DELETE FROM scopes WHERE id IN {of_user} AND id NOT IN (SELECT scope FROM entries)", (erasure.user,))
-    rebuild(connection)
 
 
-def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
+def complete(
+    source: Database, present: Database | None, scope: Scope, operation: Operation, later: Later | None, embeds: str
+) -> int:
+    """Make a copy ready to take the place of the store that is `present`: with the note of `operation`, whose number is
+    returned, and with what `later` brings over of each scope."""
+    number = source.view(scope, make=True).log_operation(operation, ())
+    if present is not None and later is not None:
+        kept = replace(operation, op="keep", detail={})
+        for each in dict.fromkeys((*scopes(present), *scopes(source))):
+            commit(source, each, partial(later, present.view(each, embeds)), kept, embeds)
+    return number
+
+
+def tidy(connection: Database, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
     """Forget former texts and operations that are older than these times, vectors of no live entry, and scopes of which
     nothing is left, and merge the pieces of the index."""
     unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
@@ -155,4 +165,4 @@ def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before
     connection.execute(
         "DELETE FROM scopes WHERE id NOT IN (SELECT scope FROM entries) AND id NOT IN (SELECT scope FROM operations)"
     )
-    connection.execute("INSERT INTO terms(terms) VALUES('optimize')")
+    connection.merge_index()

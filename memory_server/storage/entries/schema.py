@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.storage.entries.sqlite_rows import TERMS, Connection, damaged
 from nlp.index_terms import index_form, signature
 from sandbox.locale import _
 
@@ -23,9 +24,6 @@ LEAST_SQLITE = (3, 34)
 _SECOND_LOOK_SECONDS = 0.05
 """Another process may shorten the file between two looks, when it puts the database in order."""
 
-TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
-"""Of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of its scope:
-`7_披萨`. A query of one scope cannot match the entries of another, and the rarity of a term is that in its scope."""
 # In `entries` the short columns come first: SQLite reads past a long text to what follows it, page by page.
 TABLES = f"""
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -58,8 +56,13 @@ CREATE TABLE uses(place TEXT, key TEXT, accessed_ms INTEGER NOT NULL, count INTE
   PRIMARY KEY(place, key)) WITHOUT ROWID;
 """
 
+KEPT = {"scopes": "id", "entries": "id", "operations": "seq", "changes": "rowid", "vectors": "key"}
+KEPT |= {"model_calls": "at_ms", "uses": "key"}
+"""The tables that a copy has, in the order in which they can be filled, and what orders their rows."""
+NUMBERED = ("entries", "operations")
 
-def connect(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Connection:
+
+def connect(place: Path | None, mode: str, wait_seconds: float) -> Connection:
     """A connection to the file at `place`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a
     folder that cannot be written."""
     if sqlite3.sqlite_version_info < LEAST_SQLITE:
@@ -74,7 +77,13 @@ def connect(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Conne
     flags = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
     name = ":memory:" if place is None else f"file:{quote(place.as_posix())}?{flags}"
     connection = sqlite3.connect(
-        name, timeout=wait_seconds, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64
+        name,
+        timeout=wait_seconds,
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
+        factory=Connection,
     )
     connection.row_factory = sqlite3.Row
     connection.create_function("fold", 1, index_form, deterministic=True)
@@ -114,7 +123,7 @@ def prepare(connection: sqlite3.Connection, place: Path | None, *, durability: s
         connection.execute("PRAGMA journal_mode = WAL")
 
 
-def in_memory() -> sqlite3.Connection:
+def in_memory() -> Connection:
     """A new database in memory."""
     connection = connect(None, "rw", 0)
     prepare(connection, None, durability="off", cache_mb=16)
@@ -209,13 +218,6 @@ def _logged(log: Path) -> tuple[int, int, set[int]]:
     return page_size, pages, logged
 
 
-def damaged(said: str) -> sqlite3.DatabaseError:
-    """The error of a file that SQLite reads, and that is damaged all the same."""
-    error = sqlite3.DatabaseError(said)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return error
-
-
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file is damaged, or is not a database."""
     code = getattr(error, "sqlite_errorcode", None) or 0
@@ -224,20 +226,6 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 def _is_no_text(error: sqlite3.Error) -> bool:
     return str(error).startswith("Could not decode to UTF-8")
-
-
-def read_leniently(connection: sqlite3.Connection) -> None:
-    """From now on texts that are not UTF-8 are read with U+FFFD in place of what is not."""
-    connection.text_factory = _lenient
-
-
-def is_lenient(connection: sqlite3.Connection) -> bool:
-    """Whether damaged entries are shown as far as they can be read, and left out where they cannot."""
-    return connection.text_factory is _lenient
-
-
-def _lenient(raw: bytes) -> str:
-    return raw.decode(errors="replace")
 
 
 def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:

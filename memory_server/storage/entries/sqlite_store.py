@@ -11,10 +11,10 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,22 +22,26 @@ from typing import TypeVar
 from memory_server.conversations.archive import KEEP_MS
 from memory_server.kernel import files as folders
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.errors import StorageError, StorageUnwritable
-from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.meter import Meter
-from memory_server.kernel.scopes import Scope, Space
+from memory_server.kernel.errors import StorageError
+from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
 from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later, ModelCall, ScopeView
-from memory_server.storage.entries import examination, operations, rows, schema, vectors
-from memory_server.storage.entries.sqlite_work import copy_database, empty_free_pages, erase_copy, fill, run_in_thread
-from sandbox.locale import _
+from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later
+from memory_server.storage.entries import examination, operations, schema
+from memory_server.storage.entries.sqlite_rows import Connection, damaged
+from memory_server.storage.entries.sqlite_work import (
+    adopt,
+    copy_database,
+    empty_free_pages,
+    erase_copy,
+    fill,
+    run_in_thread,
+)
+from memory_server.storage.entries.store import DatabaseStore
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-_TOUCH_SECONDS = 1.0
-"""How long noting a use waits for other writers: a search must not wait for it."""
 CHECKED_BYTES = 64 * 1024**2
 """A file of up to this size is examined before a process first writes to it: 0.3 s. A larger one only by `doctor`."""
 _AGAIN_SECONDS = 0.2
@@ -47,120 +51,41 @@ _WAITED_SECONDS = 0.05
 
 
 @dataclass(eq=False)
-class SqliteStore:
+class SqliteStore(DatabaseStore[Connection]):
     """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`).
-    `keep_ms`: how long copies that were set aside are kept, in milliseconds. `mirror`: of entries that are kept
-    elsewhere, so without history, and what is archived is searched too. `embeds`: the model of the vectors."""
+    `keep_ms`: how long copies that were set aside are kept, in milliseconds."""
 
-    place: Path | None
-    clock: Callable[[], int]
     _: KW_ONLY
-    wait_seconds: float = 10.0
     durability: str = "full"
     cache_mb: int = 16
     keep_ms: int = KEEP_MS
-    read_only: bool = False
-    mirror: bool = False
-    embeds: str = ""
-    meter: Meter = field(default_factory=Meter)
-    erased: Callable[[Iterable[str]], bool] = lambda _texts: False
 
     def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, "entries-write")
         self._readers = self._writer if self.place is None else ThreadPoolExecutor(2, "entries-read")
         self._threads = threading.local()
-        self._opened: list[sqlite3.Connection] = []
-        self._checked: sqlite3.Connection | None = None
+        self._opened: list[Connection] = []
+        self._checked: Connection | None = None
         self._damaged = False
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         if not self.read_only and self.place is not None and not self.place.exists():
             await self.read(scope, decide)  # a decision that refuses must not leave an empty database
-        dated = self._dated(operation)
-        return await self._write(lambda c: operations.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
-
-    async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
-        return await self._read(lambda c: read(rows.ScopeRows(c, scope, self.embeds)))
-
-    async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
-        used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
-        await self._write_in_passing(used, [(at_ms, each) for each in ids])
-
-    async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
-        if self.read_only:
-            return 0
-        dated, wait_seconds = self._dated(operation), _TOUCH_SECONDS if passing else None
-        return await self._write(
-            lambda c: rows.ScopeRows(c, scope, make=True).log_operation(dated, operation.entries), wait_seconds
-        )
-
-    async def operations(
-        self,
-        scope: Scope | None = None,
-        *,
-        before: int | None = None,
-        limit: int = 50,
-        caller: Mapping[str, str] = NOTHING,
-    ) -> list[tuple[Scope, Operation]]:
-        return await self._read(lambda c: operations.operations(c, scope, before, limit, caller))
-
-    async def note_call(self, call: ModelCall) -> None:
-        def write(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO model_calls VALUES(?, ?, ?, ?, ?, ?, ?, ?)", call)
-
-        if not self.read_only:
-            await self._write(write, _TOUCH_SECONDS)
-
-    async def tokens(self, since_ms: int, until_ms: int) -> int:
-        query = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM model_calls WHERE at_ms BETWEEN ? AND ?"
-        return await self._read(lambda c: int(c.execute(query, (since_ms, until_ms)).fetchone()[0]))
-
-    async def scopes(self, space: Space | None = None) -> list[Scope]:
-        return await self._read(lambda c: operations.scopes(c, space))
+        return await super().commit(scope, decide, operation)
 
     async def rebuild(self) -> int:
-        count = await self._write(operations.rebuild)
+        count = await super().rebuild()
         await self._optional_statement("VACUUM")
         return count
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
+        await super().tidy(texts_before_ms=texts_before_ms, operations_before_ms=operations_before_ms)
         if await self.scopes():
-            await self._write(lambda c: operations.tidy(c, texts_before_ms, operations_before_ms, self.clock()))
             await self._optional_statement("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    async def uses(self, place: str) -> dict[str, tuple[int, int]]:
-        query = "SELECT key, accessed_ms, count FROM uses WHERE place = ?"
-        return await self._read(lambda c: {row[0]: (row[1], row[2]) for row in c.execute(query, (place,))})
-
-    async def mark_used(self, place: str, keys: Sequence[str], at_ms: int) -> None:
-        used = (
-            "INSERT INTO uses VALUES(?, ?, ?, 1) ON CONFLICT(place, key) "
-            "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
-        )
-        await self._write_in_passing(used, [(place, key, at_ms) for key in keys])
-
-    async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(lambda c: vectors.known_vectors(c, self.embeds, scope, texts))
-
-    async def keep_vectors(self, made: Mapping[tuple[Scope, str], bytes]) -> None:
-        now_ms = self.clock()
-        values = [(vectors.vector_key(self.embeds, *named), vector, now_ms) for named, vector in made.items()]
-        await self._write_in_passing("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
-
-    async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
-        return await self._write(lambda c: vectors.without_vector(c, self.embeds, limit)) if await self.scopes() else []
 
     async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
         if self.place is None or self.place.exists():
-            await self._write(lambda c: vectors.forget_vectors(c, self.embeds, live, before_ms))
-
-    async def _write_in_passing(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
-        def write(connection: sqlite3.Connection) -> None:
-            # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
-            connection.executemany(statement, values)
-
-        if values and not self.read_only:
-            await self._write(write, _TOUCH_SECONDS)
+            await super().forget_vectors(live, before_ms)
 
     async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
         if self.place is None or copy is not None or self.place.exists():
@@ -168,7 +93,7 @@ class SqliteStore:
             for path in others if copy is None else [copy]:
                 await self._run(self._writer, partial(erase_copy, path, erasure, self.wait_seconds))
         if copy is None and (self.place is None or self.place.exists()):
-            await self._write(lambda c: operations.erase(c, erasure))
+            await self._write(partial(_erase, erasure))
             await self._run(self._writer, lambda: empty_free_pages(self._connection("write"), self.wait_seconds))
 
     async def copy_to(self, path: Path) -> None:
@@ -177,7 +102,10 @@ class SqliteStore:
     async def set_aside(self) -> Path | None:
         return await self._read(self._set_aside)
 
-    def _set_aside(self, connection: sqlite3.Connection) -> Path | None:
+    async def has_copy(self, path: Path) -> bool:
+        return await asyncio.to_thread(path.exists)
+
+    def _set_aside(self, connection: Connection) -> Path | None:
         if self.place is None or not self.place.exists():
             return None
         path = self._place_aside(self.place)
@@ -203,6 +131,10 @@ class SqliteStore:
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
 
+    async def adopt(self, path: Path) -> bool:
+        self._refuse_read_only()
+        return await self._run(self._writer, lambda: adopt(self._connection("write"), path))
+
     async def replace_by(
         self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
     ) -> tuple[int, Path | None]:
@@ -210,7 +142,7 @@ class SqliteStore:
         made: int | None = None
         dated = self._dated(operation)
 
-        def complete(source: sqlite3.Connection, present: sqlite3.Connection | None) -> int:
+        def complete(source: Connection, present: Connection | None) -> int:
             nonlocal former
             try:
                 former, last = (self._set_aside(present), schema.last_operation(present)) if present else (None, 0)
@@ -222,15 +154,9 @@ class SqliteStore:
             with source:
                 schema.number_after(source, last)
                 noted = dated if former is None else replace(dated, detail={**dated.detail, REPLACED: str(former)})
-                number = rows.ScopeRows(source, scope, make=True).log_operation(noted, ())
-                if present is not None and later is not None:
-                    kept = replace(dated, op="keep", detail={})
-                    for each in dict.fromkeys((*operations.scopes(present), *operations.scopes(source))):
-                        decide = partial(later, rows.ScopeRows(present, each, self.embeds))
-                        operations.commit(source, each, decide, kept, self.embeds)
-            return number
+                return operations.complete(source, present, scope, noted, later, self.embeds)
 
-        def step(source: sqlite3.Connection, status: int, *_: int) -> None:
+        def step(source: Connection, status: int, *_: int) -> None:
             # From the first page to the last nobody else can write: so a write that was acknowledged is kept. SQLite
             # copies also what changes in the source meanwhile: so all of it is there at once, or nothing.
             nonlocal made
@@ -284,10 +210,7 @@ class SqliteStore:
         for connection in self._opened:
             connection.close()
 
-    def _dated(self, operation: Operation) -> Operation:
-        return replace(operation, at_ms=operation.at_ms or self.clock())
-
-    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    async def _read(self, read: Callable[[Connection], T]) -> T:
         """What `read` gives. Where the file is damaged, it reads once more, and gets what can be read."""
 
         def run() -> T:
@@ -299,9 +222,9 @@ class SqliteStore:
                     time.sleep(_AGAIN_SECONDS)  # another process is making the file
                     return read(connection)
                 index_only = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
-                if schema.is_lenient(connection) or index_only or not schema.is_damage(error):
+                if connection.lenient or index_only or not schema.is_damage(error):
                     raise
-                schema.read_leniently(connection)
+                connection.read_leniently()
                 done = read(connection)
                 self._damaged = True
                 log.warning("only a part can be read: %s", schema.trouble(error, self.place))
@@ -309,7 +232,7 @@ class SqliteStore:
 
         return await self._run(self._readers, run)
 
-    def _refuse_damaged(self, connection: sqlite3.Connection) -> None:
+    def _refuse_damaged(self, connection: Connection) -> None:
         """Refuse to write to a damaged file: where damage was met, and before the first write to one that is not
         large. Raises sqlite3.DatabaseError."""
         if self.place is None or (connection is self._checked and not self._damaged):
@@ -318,10 +241,10 @@ class SqliteStore:
             found = examination.damage(connection)
             self._damaged = bool(found)
             if found:
-                raise schema.damaged(found)
+                raise damaged(found)
         self._checked = connection
 
-    async def _write(self, write: Callable[[sqlite3.Connection], T], wait_seconds: float | None = None) -> T:
+    async def _write(self, write: Callable[[Connection], T], wait_seconds: float | None = None) -> T:
         """`write` in a transaction that nobody else writes in."""
 
         def run() -> tuple[T, bool]:
@@ -349,11 +272,7 @@ class SqliteStore:
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         return await run_in_thread(threads, work, self.place)
 
-    def _refuse_read_only(self) -> None:
-        if self.read_only:
-            raise StorageUnwritable(_("Nothing can be changed, because `read_only` is set."), self.place)
-
-    def _connection(self, role: str) -> sqlite3.Connection:
+    def _connection(self, role: str) -> Connection:
         """The connection of this thread; opened again where the file at that place is another one than it was."""
         if role == "write" and self.place is not None and not self.place.exists():
             schema.make_file(self.place)
@@ -362,14 +281,14 @@ class SqliteStore:
             with suppress(FileNotFoundError):
                 number = self.place.stat().st_ino
         name = f"{role if number else 'memory'} {number}"
-        known: sqlite3.Connection | None = getattr(self._threads, name, None)
+        known: Connection | None = getattr(self._threads, name, None)
         if known is None:
             known = self._open(role, self.place if number else None)
             self._opened.append(known)
             setattr(self._threads, name, known)
         return known
 
-    def _open(self, role: str, place: Path | None) -> sqlite3.Connection:
+    def _open(self, role: str, place: Path | None) -> Connection:
         if place is not None:
             schema.refuse_cut(place)
         if place is None or role == "write":
@@ -386,7 +305,7 @@ class SqliteStore:
                     raise
         raise AssertionError("no mode")
 
-    def _made(self, place: Path | None) -> sqlite3.Connection:
+    def _made(self, place: Path | None) -> Connection:
         connection = schema.connect(place, "rw", self.wait_seconds)
         try:
             schema.prepare(connection, place, durability=self.durability, cache_mb=self.cache_mb)
@@ -394,3 +313,8 @@ class SqliteStore:
             connection.close()
             raise
         return connection
+
+
+def _erase(erasure: Erasure, connection: Connection) -> None:
+    operations.erase(connection, erasure)
+    operations.rebuild(connection)  # it keeps the terms of deleted entries

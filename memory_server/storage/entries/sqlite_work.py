@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel.errors import StorageUnwritable
 from memory_server.storage.entries import operations, schema
+from memory_server.storage.entries.sqlite_rows import Connection
+from memory_server.storage.entries.store import name_taken
 from sandbox.locale import _
 
 _PAUSE_SECONDS = 0.02
@@ -41,6 +43,24 @@ def copy_database(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
+def adopt(connection: Connection, path: Path) -> bool:
+    """Take all of a copy into a database that holds nothing; False: it holds something."""
+    connection.execute("ATTACH DATABASE ? AS source", (str(path),))
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            if operations.scopes(connection):
+                return False
+            for table in schema.KEPT:
+                connection.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}")
+            connection.execute("DELETE FROM main.sqlite_sequence")
+            connection.execute("INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence")
+            operations.rebuild(connection)
+            return True
+    finally:
+        connection.execute("DETACH DATABASE source")
+
+
 def empty_free_pages(connection: sqlite3.Connection, wait_seconds: float) -> None:
     """Write the database anew, and leave nothing in its log, which other processes may read for a while."""
     connection.execute("VACUUM")
@@ -57,26 +77,33 @@ def erase_copy(path: Path, erasure: Erasure, wait_seconds: float) -> None:
         copy.execute("BEGIN IMMEDIATE")
         with copy:
             operations.erase(copy, erasure, past=True)
+            operations.rebuild(copy)
         empty_free_pages(copy, wait_seconds)
 
 
 T = TypeVar("T")
 
 
+@contextmanager
+def errors_named(place: Path | None) -> Iterator[None]:
+    """Errors of SQLite become errors that name `place`."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise name_taken() from error
+    except sqlite3.Error as error:
+        raise schema.trouble(error, place) from error
+    except OSError as error:
+        said = _("{path} cannot be written: {reason}; nothing was changed.", place, error.strerror or error)
+        raise StorageUnwritable(said, place) from error
+
+
 async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
-    """Run `work` in a thread and return its result; errors of SQLite become errors that name `place`. It runs to its
-    end, also where the caller gives up: so two calls never use one connection."""
+    """Run `work` in a thread and return its result, with `errors_named`. It runs to its end, also where the caller
+    gives up: so two calls never use one connection."""
 
     def run() -> T:
-        try:
+        with errors_named(place):
             return work()
-        except sqlite3.IntegrityError as error:
-            said = _("Another entry has that name now; rename or delete it first. Nothing was changed.")
-            raise InvalidInput(said) from error
-        except sqlite3.Error as error:
-            raise schema.trouble(error, place) from error
-        except OSError as error:
-            said = _("{path} cannot be written: {reason}; nothing was changed.", place, error.strerror or error)
-            raise StorageUnwritable(said, place) from error
 
     return await asyncio.get_running_loop().run_in_executor(threads, run)

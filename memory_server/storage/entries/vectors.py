@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from memory_server.kernel.scopes import Scope
+
+if TYPE_CHECKING:
+    from memory_server.storage.entries.database import Database
 
 KEY_BYTES = {"sessions": 16, "conversations": 20}
 """Bytes of the name of a vector: memories of conversations are kept elsewhere, so they are told apart by it."""
@@ -23,20 +26,20 @@ def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
     return mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[: size - len(mark)]
 
 
-def known_vectors(connection: sqlite3.Connection, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
+def known_vectors(connection: Database, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
     """The vectors of those texts that have one."""
     known = "SELECT vector FROM vectors WHERE key = ?"
     found = ((text, connection.execute(known, (vector_key(embeds, scope, text),)).fetchone()) for text in texts)
     return {text: row[0] for text, row in found if row is not None}
 
 
-def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> list[tuple[Scope, str]]:
+def without_vector(connection: Database, embeds: str, limit: int) -> list[tuple[Scope, str]]:
     """Texts of memories of users without a vector, newest first. Before, keys of another model, and those that a
     process without a model left out, are set, and vectors of another length than the newest are removed."""
     live = "e.archived_ms IS NULL AND s.space = 'sessions'"
     other = (
         "SELECT e.id, s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
-        f"WHERE {live} AND substr(e.vector_key, 1, 4) IS NOT ?"
+        f"WHERE {live} AND (e.vector_key IS NULL OR substr(e.vector_key, 1, 4) != ?)"
     )
     mark = vector_key(embeds)
     stale = connection.execute(other, (mark,)).fetchall()
@@ -45,29 +48,25 @@ def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> l
     _forget_other_lengths(connection, mark)
     missing = (
         "SELECT s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
-        f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} AND v.key IS NULL "
-        "GROUP BY e.vector_key ORDER BY e.id DESC LIMIT ?"
+        "WHERE e.id IN (SELECT max(e.id) FROM entries e JOIN scopes s ON s.id = e.scope "
+        f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} AND v.key IS NULL GROUP BY e.vector_key) "
+        "ORDER BY e.id DESC LIMIT ?"
     )
     return [(Scope(row[0], row[1]), row[2]) for row in connection.execute(missing, (limit,))]
 
 
-def _forget_other_lengths(connection: sqlite3.Connection, mark: bytes) -> None:
+def _forget_other_lengths(connection: Database, mark: bytes) -> None:
     """Remove the vectors of a model that have another length than the newest."""
-    connection.execute(
-        "DELETE FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' AND length(vector) != (SELECT "
-        "length(vector) FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' ORDER BY used_ms DESC LIMIT 1)",
-        {"mark": mark},
-    )
+    made = "substr(key, 1, 4) = :mark AND length(vector) > 0"
+    newest = f"SELECT length(vector) FROM vectors WHERE {made} ORDER BY used_ms DESC LIMIT 1"
+    connection.execute(f"DELETE FROM vectors WHERE {made} AND length(vector) != ({newest})", {"mark": mark})
 
 
-def forget_vectors(
-    connection: sqlite3.Connection, embeds: str, live: Iterable[tuple[Scope, str]], before_ms: int
-) -> None:
+def forget_vectors(connection: Database, embeds: str, live: Iterable[tuple[Scope, str]], before_ms: int) -> None:
     """Remove the vectors of conversations that were made before that time and are of no live text, and vectors of
     another length than the newest."""
     _forget_other_lengths(connection, vector_key(embeds))
-    connection.execute("CREATE TEMP TABLE live(key BLOB PRIMARY KEY) WITHOUT ROWID")
-    connection.executemany("INSERT OR IGNORE INTO live VALUES(?)", ((vector_key(embeds, *each),) for each in live))
-    older = "DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND key NOT IN (SELECT key FROM live)"
-    connection.execute(older, (KEY_BYTES["conversations"], before_ms))
-    connection.execute("DROP TABLE temp.live")
+    older = "SELECT key FROM vectors WHERE length(key) = ? AND used_ms < ?"
+    old = {bytes(row[0]) for row in connection.execute(older, (KEY_BYTES["conversations"], before_ms)).fetchall()}
+    old -= {vector_key(embeds, *each) for each in live}
+    connection.executemany("DELETE FROM vectors WHERE key = ?", [(key,) for key in old])

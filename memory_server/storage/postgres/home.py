@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from errno import EIO
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.meter import Meter
@@ -18,12 +18,23 @@ from memory_server.storage.data_dir import Home, StoreParameters
 from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres.connection import Attempt, Connection, Database
 from memory_server.storage.postgres.conversations import PostgresStore
+from memory_server.storage.postgres.entry_rows import ERASE_OWN
 from memory_server.storage.postgres.ledger import Lease, PauseRow
 from memory_server.storage.postgres.log import COUNT, ERASE, TENANTS, UNWHOLE
+from memory_server.storage.postgres.recall_rows import ErasedRows, RecallRows
 from memory_server.storage.token_file import named
 from sandbox.locale import _
 
+if TYPE_CHECKING:
+    from memory_server.kernel.erasure import Erasure
+    from memory_server.kernel.recalls import RecallLog
+    from memory_server.knowledge.ports import EntryStore
+
 _QUICK_SECONDS = 2.0
+_KEPT = _(
+    "PostgreSQL keeps bytes of it that no query shows: in its write-ahead log and the archive of that, and in free "
+    "pages and indexes until VACUUM FULL. Dumps have it, and so have logs of the server that hold statements."
+)
 _PG_DUMP = _("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
 
 
@@ -49,6 +60,7 @@ class PostgresHome(Home):
         self.conversations = PostgresStore(database, tenant, clock, parameters, meter)
         self.ledger = Lease(database, tenant)  # type: ignore[assignment]
         self.pause = PauseRow(database, tenant)  # type: ignore[assignment]
+        self.recalls: RecallLog = RecallRows(database, tenant)
 
     def migrate(self, *, dry_run: bool = False) -> list[int]:
         return self.database.migrate(dry_run=dry_run)
@@ -67,6 +79,32 @@ class PostgresHome(Home):
     def backups(self) -> BackupFolder:
         return _Dumped(super().backups.folder)
 
+    @cached_property
+    def erased(self) -> ErasedRows:
+        return ErasedRows(self.database, self.tenant_name)
+
+    def entries(self, *, durability: str, cache_mb: int, embeds: str = "") -> EntryStore:
+        from memory_server.storage.postgres.entries import PostgresEntries
+
+        return PostgresEntries(
+            self.clock,
+            self.database,
+            self.tenant_name,
+            wait_seconds=self._parameters.wait_seconds,
+            keep_ms=self._parameters.keep_ms,
+            read_only=self._parameters.read_only,
+            embeds=embeds,
+            meter=self._meter,
+            erased=self.erased.holds,
+        )
+
+    def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
+        return [*self.erased.holding(erasure), *super().holding(erasure, *others)]
+
+    @property
+    def not_ours(self) -> str:
+        return _KEPT
+
     # --- tenants, which are a column -------------------------------------------------------------------
 
     def settings_of(self, tenant: str) -> Mapping[str, Any]:
@@ -84,7 +122,7 @@ class PostgresHome(Home):
     def erase_tenant(self, name: str) -> None:
         def erase(attempt: Attempt) -> None:
             with attempt.connection.transaction():
-                for statement in ERASE:
+                for statement in (*ERASE, *ERASE_OWN):
                     attempt.connection.execute(statement, {"tenant": named(name, "tenant")})
 
         self.database.work(erase)

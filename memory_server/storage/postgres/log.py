@@ -296,7 +296,10 @@ def _store(connection: Connection, log: Log, name: str, decided: Decided[Any], t
 
 # --- about whole tenants: `%(tenant)s` names one ---------------------------------------------------------------
 
-TENANTS = "select distinct tenant from memory_server.partitions where tenant <> '' order by tenant"
+TENANTS = (
+    "select tenant from memory_server.partitions where tenant <> '' "
+    "union select tenant from memory_server.all_stores where tenant <> '' order by tenant"
+)
 COUNT = (
     "select coalesce(sum(pending_bytes + coalesce(octet_length(snapshot), 0)), 0) from memory_server.partitions "
     "where tenant = %(tenant)s"

@@ -1,0 +1,171 @@
+"""The memory of memory-server in Hermes, as a MemoryProvider: recalls before a turn, remembers after it.
+
+Hermes makes a provider for each agent, of its API server for each request, and often forgets to shut it down. So there
+is one client for the whole process, in a thread with an event loop of its own.
+
+Whose a memory is: `conversation_of` alone decides it. Where Hermes does not say who speaks, there is no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agent.memory_provider import MemoryProvider
+
+from .memory_client import MemoryClient
+
+SETTINGS = {
+    "command": ("Command on this machine · 本机的命令", "memory-server"),
+    "url": ("Address of a server elsewhere; empty: the command · 服务器地址，留空则用命令", ""),
+    "token": ("Token for that server · 服务器的令牌", ""),
+    "seconds": ("Seconds to wait at most, up to 7 · 最多等几秒，不超过 7", "2"),
+    "max_chars": ("Characters of memories in a request at most · 每次最多几个字", "600"),
+    "flashbacks": ("Memories that come by chance · 偶然想起几条", "0"),
+}
+"""What each setting means, and its default."""
+_FILE, _TOKEN = "memory_server.json", "MEMORY_SERVER_TOKEN"
+_LOCAL = ("cli", "tui", "acp", "desktop")
+"""Platforms on which the one who speaks is the owner of this Hermes."""
+_SPEAKER = re.compile(r"\[([^\]\n]{1,80})\] (.*)", re.DOTALL)
+"""How a chat of several people says who speaks."""
+_MOST_SECONDS = 7.0
+"""Hermes itself waits 8 s for a recall, and then recalls nothing until it has ended; so ours ends before."""
+
+
+def conversation_of(session: Mapping[str, Any]) -> str:
+    """The conversation of what Hermes says of a session (the arguments of `initialize`); "": nobody knows whose it is.
+
+    The API server's session ids are no names: two people with the same first question have one. It knows whose a
+    request is only by its header X-Hermes-Session-Key, the `gateway_session_key`.
+    """
+    platform, user = session.get("platform") or "cli", session.get("user_id")
+    if user and session.get("chat_type") == "dm":
+        parts = [platform, "user", user]  # the same in each of the user's threads
+    elif session.get("gateway_session_key"):
+        parts = [platform, "chat", session["gateway_session_key"]]
+    elif platform in _LOCAL:
+        parts = [platform, "user", user] if user else ["local"]
+    else:
+        return ""
+    persona = session.get("agent_identity")
+    parts += [persona] if persona and persona != "default" else []
+    name = "/".join(["hermes", *(str(part).replace("%", "%25").replace("/", "%2F") for part in parts)])
+    return name if len(name) <= 256 else f"hermes/{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+@cache
+def _client(command: str, url: str, token: str, seconds: str) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
+    """The one client of this process, and the loop in which it lives."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="memory-server", daemon=True).start()
+    return MemoryClient(command, url, token, min(float(seconds), _MOST_SECONDS - 0.5)), loop
+
+
+class MemoryServerProvider(MemoryProvider):
+    """`conversation` is empty where nothing is recalled or stored."""
+
+    def __init__(self) -> None:
+        self.conversation = ""
+        self._session, self._is_group, self._writes, self._user = "", False, False, ""
+        self._settings = {key: default for key, (_about, default) in SETTINGS.items()}
+
+    @property
+    def name(self) -> str:
+        return "memory_server"
+
+    def is_available(self) -> bool:
+        return True
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        file = Path(kwargs.get("hermes_home") or "~/.hermes").expanduser() / _FILE
+        self._settings |= json.loads(file.read_text("utf-8")) if file.exists() else {}
+        self._settings["token"] = os.environ.get(_TOKEN) or self._settings["token"]
+        self.conversation, self._session = conversation_of(kwargs), session_id
+        self._is_group = kwargs.get("chat_type") not in (None, "dm")
+        self._writes = kwargs.get("agent_context", "primary") == "primary"
+        self._user = kwargs.get("user_name") or ""
+
+    def get_tool_schemas(self) -> list[dict[str, Any]]:
+        return []
+
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        """What comes to mind, as a block for the prompt. `session_id` is empty here, so ours is used."""
+        if not self.conversation or not query.strip():
+            return ""
+        asked = {
+            "messages": [self._said(query)],
+            "conversation_id": self.conversation,
+            "session": self._session,
+            "maxChars": int(self._settings["max_chars"]),
+            "flashbacks": int(self._settings["flashbacks"]),
+        }
+        memory, loop = self._memory()
+        found = asyncio.run_coroutine_threadsafe(memory.recall(asked), loop).result(_MOST_SECONDS)
+        return str(found.get("prompt", ""))
+
+    def sync_turn(
+        self,
+        user_content: str,
+        assistant_content: str,
+        *,
+        session_id: str = "",
+        messages: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        if not (self.conversation and self._writes and user_content.strip() and assistant_content.strip()):
+            return
+        # Hermes has no id of a turn: its session, its place there and its words name it.
+        turn = json.dumps([self._session, len(messages or ()), user_content, assistant_content])
+        asked = {
+            "messages": [self._said(user_content), {"role": "assistant", "content": assistant_content}],
+            "conversation_id": self.conversation,
+            "session": self._session,
+            "turn_id": hashlib.sha256(turn.encode("utf-8", "replace")).hexdigest(),
+        }
+        memory, loop = self._memory()
+
+        async def store() -> None:
+            memory.remember(asked)
+            await memory.settled(_MOST_SECONDS)  # on Hermes' own worker: a process that ends has stored its last turn
+
+        asyncio.run_coroutine_threadsafe(store(), loop).result()
+
+    def on_session_switch(self, new_session_id: str, **_: Any) -> None:
+        self._session = new_session_id
+
+    def shutdown(self) -> None:
+        if self.conversation:
+            memory, loop = self._memory()
+            asyncio.run_coroutine_threadsafe(memory.close(), loop).result(_MOST_SECONDS)
+
+    def get_config_schema(self) -> list[dict[str, Any]]:
+        secret = {"token": {"secret": True, "env_var": _TOKEN}}
+        return [
+            {"key": key, "description": about, "default": default, **secret.get(key, {})}
+            for key, (about, default) in SETTINGS.items()
+        ]
+
+    def save_config(self, values: dict[str, Any], hermes_home: str) -> None:
+        kept = {key: value for key, value in values.items() if key in SETTINGS}
+        (Path(hermes_home) / _FILE).write_text(json.dumps(kept, ensure_ascii=False, indent=2), "utf-8")
+
+    def _said(self, text: str) -> dict[str, str]:
+        """A message with the name of its speaker. In a chat of several people the name stands before the text."""
+        told = _SPEAKER.match(text) if self._is_group else None
+        name, text = told.groups() if told else (self._user, text)
+        return {"role": "user", "content": text, **({"name": name} if name else {})}
+
+    def _memory(self) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
+        return _client(*(self._settings[key] for key in ("command", "url", "token", "seconds")))
+
+
+def register(ctx: Any) -> None:
+    ctx.register_memory_provider(MemoryServerProvider())

@@ -1,0 +1,174 @@
+"""The client of memory-server for programs that people chat with: standard library only, Python 3.10 or newer.
+
+On the same machine it runs the command `memory-server`, which needs no port and no token; elsewhere it asks by REST
+with a token. `recall` never raises and never takes longer than its bound; `remember` returns at once. After a failure
+the memory is left alone for a while, and what could not be stored is sent later, in order: a turn has an id, so that it
+is stored once however often it is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shlex
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+log = logging.getLogger(__name__)
+REST_SECONDS = 20.0
+"""How long the memory is left alone after a failure."""
+BUSY_SECONDS = 1.0
+"""The same where it only had too much to do."""
+WRITE_SECONDS, PERSON_SECONDS = 10.0, 30.0
+"""How long it may take to store a turn, for which nobody waits, and what a person asked for by a command."""
+MOST_WAITING = 1_000
+"""Turns that wait at most; then the oldest are given up."""
+LATE_MS = 60_000
+"""From this age on a turn is sent with the time at which it was said."""
+_COMMANDS = {"recall_turn": "recall", "remember_turn": "remember"}
+"""Tools with a command of their own, which asks the shared process and starts it."""
+_FINAL = ("arguments", "form", "size", "not found")
+"""Kinds of refusals that the same call would get again."""
+
+
+class MemoryFailed(Exception):
+    """The memory did not do what it was asked for; the text is one sentence. `kind`: of a refusal."""
+
+    def __init__(self, sentence: str, kind: str = "") -> None:
+        super().__init__(sentence)
+        self.kind = kind
+
+
+class MemoryClient:
+    """Asks the memory at `url` with `token`, or without a URL by `command`, which may have flags. A recall may take
+    `seconds`."""
+
+    def __init__(
+        self,
+        command: str = "memory-server",
+        url: str = "",
+        token: str = "",
+        seconds: float = 2.0,
+        rest: float = REST_SECONDS,
+        warn: Callable[[str], object] = log.warning,
+    ) -> None:
+        self._command = shlex.split(command, posix=os.name != "nt")
+        self._url, self._token, self._seconds, self._rest, self._warn = url.strip(), token.strip(), seconds, rest, warn
+        self._resting_until = 0.0
+        self._waiting: deque[tuple[int, dict[str, Any], Callable[[dict[str, Any]], object] | None]] = deque()
+        self._sending: asyncio.Task[None] | None = None
+
+    async def recall(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of `recall_turn`; empty where the memory is absent, late, or left alone after a failure."""
+        if time.monotonic() < self._resting_until:
+            return {}
+        try:
+            return await self.call("recall_turn", arguments, self._seconds)
+        except MemoryFailed as error:
+            self._failed(error)
+            return {}
+
+    def remember(self, arguments: Mapping[str, Any], stored: Callable[[dict[str, Any]], object] | None = None) -> None:
+        """Store a turn as `remember_turn` does, soon or when the memory answers again; `stored` gets the result."""
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting.popleft()
+            self._warn("Too many turns wait for the memory, so the oldest is not stored.")
+        self._waiting.append((time.time_ns() // 1_000_000, dict(arguments), stored))
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.ensure_future(self._send())
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float = PERSON_SECONDS) -> dict[str, Any]:
+        """The result of a tool. Raises MemoryFailed."""
+        given = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
+        ask = self._post if self._url else self._run
+        try:
+            answer: dict[str, Any] = json.loads(await asyncio.wait_for(ask(tool, given), seconds))
+            refusal = answer.get("error")
+        except asyncio.TimeoutError as error:  # noqa: UP041 (before Python 3.11 it is another one)
+            raise MemoryFailed(f"The memory did not answer within {seconds:g} s.") from error
+        except (OSError, ValueError, LookupError, AttributeError) as error:
+            raise MemoryFailed(f"The memory cannot be reached: {error}.") from error
+        if refusal:
+            raise MemoryFailed(refusal["message"], refusal["kind"])
+        return answer
+
+    async def settled(self, seconds: float = WRITE_SECONDS) -> None:
+        """Wait until all turns are stored, unless the memory is left alone after a failure."""
+        if self._sending is not None and time.monotonic() >= self._resting_until:
+            await asyncio.wait({self._sending}, timeout=seconds)
+
+    async def close(self, seconds: float = 3.0) -> None:
+        """Store what waits, for a last time."""
+        if self._sending is not None and not self._sending.done():
+            self._sending.cancel()
+            self._resting_until = 0.0
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._send(), seconds)
+        if self._waiting:
+            self._warn(f"{len(self._waiting)} turns were not stored, because the memory did not answer.")
+
+    async def _send(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(max(0.0, self._resting_until - time.monotonic()))
+            said_ms, arguments, stored = turn = self._waiting[0]
+            if time.time_ns() // 1_000_000 - said_ms > LATE_MS:
+                for message in arguments["messages"]:
+                    message.setdefault("timestamp", said_ms)
+            try:
+                result = await self.call("remember_turn", arguments, WRITE_SECONDS)
+            except MemoryFailed as error:
+                self._failed(error)
+                if error.kind not in _FINAL:
+                    continue
+            else:
+                if stored is not None:
+                    stored(result)
+            if self._waiting and self._waiting[0] is turn:  # else it was given up meanwhile
+                self._waiting.popleft()
+
+    def _failed(self, error: MemoryFailed) -> None:
+        self._warn(str(error))
+        if error.kind not in _FINAL:
+            self._resting_until = time.monotonic() + (BUSY_SECONDS if error.kind == "busy" else self._rest)
+
+    async def _run(self, tool: str, given: bytes) -> bytes:
+        """What the command prints. It is killed if nobody waits for it any more."""
+        words = [_COMMANDS[tool], "--json", "--start"] if tool in _COMMANDS else ["call", tool, "-"]
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self._command, *words, stdin=pipe, stdout=pipe, stderr=pipe)
+        try:
+            output, errors = await process.communicate(given)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                with suppress(asyncio.TimeoutError):  # a child of it may hold its pipes open for longer
+                    await asyncio.wait_for(process.wait(), 1)
+        if not output.strip():
+            said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise MemoryFailed(said.removeprefix("memory-server: ") or "The memory said nothing.")
+        return output
+
+    async def _post(self, tool: str, given: bytes) -> bytes:
+        """The body of the answer to `POST /v1/{tool}`: HTTP/1.0, one connection for each call."""
+        url = urlsplit(self._url)
+        secure = url.scheme == "https"
+        port = url.port or (443 if secure else 80)
+        reader, writer = await asyncio.open_connection(url.hostname, port, ssl=secure or None)
+        try:
+            lines = (
+                f"POST {url.path.rstrip('/')}/v1/{tool} HTTP/1.0",
+                f"Host: {url.netloc}",
+                f"Authorization: Bearer {self._token}",
+                "Content-Type: application/json",
+                f"Content-Length: {len(given)}",
+            )
+            writer.write("\r\n".join((*lines, "", "")).encode() + given)
+            return (await reader.read()).split(b"\r\n\r\n", 1)[1]
+        finally:
+            writer.close()

@@ -1,0 +1,133 @@
+"""The commands and hooks of linked machines, which a server runs for them: what `linked.py` asks for.
+
+They are run as the shared process runs those of its own machine, on the memories of the token, and with nothing of this
+machine: no other folder, settings or file can be named.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory_server.app import App, Shared
+from memory_server.cli.hook.claude_code import HookEvent, Turn
+from memory_server.cli.hook.command import Heard, answer
+from memory_server.cli.linked import SENT
+from memory_server.cli.parser import PACKAGE, function_of, parsed
+from memory_server.cli.terminal import complain
+from memory_server.config import Settings
+from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
+from memory_server.kernel.messages import Session
+from memory_server.tools.base.shapes import Messages, Text
+from sandbox.locale import spoken_here
+
+Name = Annotated[Text, Field(max_length=1_000)]
+_OF_THIS_MACHINE = ("data_dir", "config", "tenant", "now", "seed", "log_level", "toolsets", "tools", "exclude_tools")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    folder: Name | None = None
+    language: Literal["en", "zh"] = "en"
+
+
+class CommandBody(_Body):
+    """A command line without the settings of its machine, and what it reads. `terminal`: as in `CapturedIO`."""
+
+    arguments: Annotated[list[Name], Field(max_length=200)]
+    input: str = ""
+    terminal: Annotated[dict[Name, Name], Field(max_length=20)] = {}
+
+
+class HookBody(_Body):
+    """What a hook heard. `asked`: what a turn was recalled by."""
+
+    event: Literal["SessionStart", "UserPromptSubmit", "Stop"]
+    session: Name | None = None
+    context_since: int | None = None
+    prompt_id: Name | None = None
+    source: Name | None = None
+    client: Name | None = None
+    messages: Messages | None = None
+    asked: Messages | None = None
+    turn: Name | None = None
+    forgot: bool = False
+    chars: Annotated[int, Field(ge=1, le=50_000)] | None = None
+    flashbacks: Annotated[int, Field(ge=0, le=100)] = 0
+
+
+async def run(app: App, name: str, given: Mapping[str, Any], conversation: str | None) -> dict[str, Any]:
+    """What a command or hook says, for `app`, which has the memories of the caller. Raises ValidationError,
+    MemoryServerError."""
+    if name not in (*SENT, "import", "hook"):
+        raise MemoryNotFound("The command {name} is not one that a server runs for other machines.", name)
+    settings = app.settings if conversation is None else app.settings.model_copy(update={"conversation": conversation})
+    form: type[_Body] = HookBody if name == "hook" else CommandBody
+    body = form.model_validate(dict(given))
+    streams = CapturedIO(terminal=getattr(body, "terminal", {}), input=getattr(body, "input", "").encode())
+    captured, language = CAPTURED_IO.set(streams), spoken_here.set((body.language, PACKAGE))
+    try:
+        if isinstance(body, HookBody):
+            shared = Shared(app, Path("/"))
+            said: dict[str, Any] = {"text": await answer(settings, _heard(body), body.chars, body.flashbacks, shared)}
+        else:
+            assert isinstance(body, CommandBody)
+            said = {"status": await _command(app, name, settings, body)}
+    finally:
+        spoken_here.reset(language)
+        CAPTURED_IO.reset(captured)
+    return said | {"output": streams.output.decode(), "errors": streams.errors.decode()}
+
+
+def _heard(body: HookBody) -> Heard:
+    session = None if body.session is None else Session(body.session, body.context_since)
+    event = HookEvent(body.event, body.session, None, None, body.prompt_id, None, body.folder, body.source, body.client)
+    messages = body.messages or ()
+    if body.event == "UserPromptSubmit" and not messages:
+        raise InvalidInput("A prompt needs its messages.")
+    turn = None
+    if body.event == "Stop" and body.turn and (messages or body.forgot):
+        turn = Turn(body.turn, messages, body.asked or (), body.forgot)
+    return Heard(event, session, body.folder, messages, turn)
+
+
+async def _command(app: App, name: str, settings: Settings, body: CommandBody) -> int:
+    flags = _flags(body.arguments)
+    if flags.command.name != name:
+        raise InvalidInput("The arguments are not those of the command {name}.", name)
+    if flags.command.changes and not getattr(flags, "dry_run", False):
+        settings.refuse_change(name)
+    if name == "import" and flags.source != ["-"]:
+        raise InvalidInput("A server imports what is sent to it, and no file of its own.")
+    if name == "forget" and (flags.for_good or flags.in_backups):
+        raise InvalidInput("Erasing for good is done on the server: it searches the whole data folder for the text.")
+    if getattr(flags, "timezone", None) is not None:
+        settings = type(settings).model_validate(settings.model_dump() | {"timezone": flags.timezone})
+    if hasattr(flags, "conversation"):
+        settings = settings.model_copy(update={"conversation": flags.conversation})
+    async with App(settings, shared=Shared(app, Path("/"))) as mine:
+        mine.call = replace(mine.call, asker={**mine.call.asker, "cwd": body.folder}, folder=body.folder)
+        return await function_of(flags.command)(mine, flags) or 0
+
+
+def _flags(arguments: list[str]) -> Namespace:
+    """Raises InvalidInput: they cannot be understood, or are about this machine."""
+    try:
+        with redirect_stderr(StringIO()) as told:
+            flags = parsed(arguments)
+    except SystemExit as error:
+        raise InvalidInput("The arguments cannot be used: {reason}.", told.getvalue().strip()) from error
+    if any(hasattr(flags, each) for each in _OF_THIS_MACHINE):
+        raise InvalidInput("A linked machine cannot name folders and settings of the server.")
+    if told.getvalue():
+        complain(told.getvalue().strip())
+    return flags

@@ -1,0 +1,56 @@
+"""A link: the server whose memory this machine uses, and the folder names that are the same on all machines."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from memory_server.kernel.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`url`: that of the server, without a slash at its end. `ca`: a file of further authorities; None: those that this
+    machine knows."""
+
+    url: str
+    token_file: str
+    ca: str | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server is on this machine."""
+        return _is_here(urlsplit(self.url).hostname or "")
+
+
+def url_of(given: str) -> str:
+    """The URL of a server, as a link has it. Raises InvalidInput: it is none, or others could read what is sent."""
+    try:
+        parts = urlsplit(given.strip())
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise InvalidInput("`{url}` is not the URL of a server; write one such as https://home.example.", given)
+    if parts.scheme == "http" and not _is_here(host):
+        raise InvalidInput(
+            "{url} is not encrypted, so others could read your memories and your token; use https:// (plain http is "
+            "only for a server on this machine).",
+            given,
+        )
+    return given.strip().rstrip("/").removesuffix("/mcp")
+
+
+def shared_name(folder: str | None, home: str) -> str | None:
+    """A folder by the name that it has on all machines of a user: `~/shop` for what is in the `home` folder."""
+    if folder is None or home in ("", "/") or not (folder == home or folder.startswith(f"{home.rstrip('/')}/")):
+        return folder
+    return f"~{folder[len(home.rstrip('/')) :]}"
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,115 @@
+"""Tables of a database that another program made, as rows. It is opened to read only, and nothing in it is run: no
+extension is loaded, a view is not a table, a generated column is not read, and a trigger runs only where something is
+written. What is in it was written by others, so rows, bytes and time have a bound: a damaged tree could work for ever.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memory_server.kernel.errors import InvalidInput
+from memory_server.storage.entries import schema
+
+SIGNATURE = b"SQLite format 3\0"
+MOST_ROWS = 1_000_000
+"""Of one table."""
+MOST_BYTES = 1024**3
+"""Of all texts, as of a file that is read whole."""
+MOST_SECONDS = 60.0
+_MOST_VALUE_BYTES = 16 * 1024 * 1024
+_STEPS = 100_000
+"""Steps of SQLite between two looks at the clock."""
+
+
+class Table(NamedTuple):
+    rows: int
+    columns: frozenset[str]
+
+
+def tables_of(path: Path) -> dict[str, Table]:
+    """The tables by name, without those of SQLite and of full-text indexes. Raises InvalidInput: the database cannot be
+    read."""
+    with closing(_opened(path)) as connection:
+        try:
+            return {name: _table(connection, name) for name in _names(connection) if "_fts" not in name}
+        except sqlite3.Error as error:
+            raise _refusal(path, error) from error
+
+
+def rows_of(path: Path, wanted: Mapping[str, Collection[str]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of the tables that are there, with those of the columns that are there. Raises InvalidInput: the
+    database cannot be read, or has too much."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    room = MOST_BYTES
+    with closing(_opened(path)) as connection:
+        try:
+            for name in _names(connection) & wanted.keys():
+                there = _columns(connection, name)
+                columns = ", ".join(_quoted(each) for each in wanted[name] if each in there)
+                rows = found.setdefault(name, [])
+                for row in connection.execute(f"SELECT {columns or 'NULL'} FROM {_quoted(name)} LIMIT {MOST_ROWS + 1}"):
+                    room -= sum(len(value) for value in row if isinstance(value, str | bytes))
+                    if room < 0 or len(rows) == MOST_ROWS:
+                        raise InvalidInput(
+                            "{name} has more than {rows:,} rows or {bytes:,} bytes; split it.",
+                            path,
+                            MOST_ROWS,
+                            MOST_BYTES,
+                        )
+                    rows.append(dict(zip(row.keys(), row, strict=True)))
+        except sqlite3.Error as error:
+            raise _refusal(path, error) from error
+    return found
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Beside a journal that another program has left or writes, the file alone is not whole: SQLite then reads both."""
+    beside = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
+    mode = "ro" if any(each.exists() and each.stat().st_size for each in beside) else "immutable"
+    try:
+        connection = schema.connect(path, mode, 1.0)
+    except sqlite3.Error as error:
+        raise _refusal(path, error) from error
+    connection.text_factory = lambda text: text.decode(errors="replace")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+    end = time.monotonic() + MOST_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    try:
+        for pragma in ("query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
+            connection.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error as error:
+        connection.close()
+        raise _refusal(path, error) from error
+    return connection
+
+
+def _names(connection: sqlite3.Connection) -> set[str]:
+    sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+    return {str(name) for (name,) in connection.execute(sql) if not str(name).startswith("sqlite_")}
+
+
+def _table(connection: sqlite3.Connection, name: str) -> Table:
+    [count] = connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()
+    return Table(int(count), _columns(connection, name))
+
+
+def _columns(connection: sqlite3.Connection, name: str) -> frozenset[str]:
+    """Those that are stored as they were given: `table_info` leaves out what is computed."""
+    return frozenset(str(row[1]) for row in connection.execute(f"PRAGMA table_info({_quoted(name)})"))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _refusal(path: Path, error: sqlite3.Error) -> InvalidInput:
+    return InvalidInput(
+        "{name} cannot be read as a database ({reason}); close the program that made it, and copy the file again.",
+        path,
+        error,
+    )

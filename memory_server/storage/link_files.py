@@ -1,0 +1,166 @@
+"""The link of a data folder, and the turns that wait to be delivered: in `{data_dir}/.memory-server/`.
+
+A turn that waits is a file of its own, whose name is its number: so none is half there, and what is delivered is
+removed by itself. One process delivers at a time, in the order of the numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from memory_server.kernel import files as folders
+from memory_server.kernel.errors import InvalidInput, QuotaReached, StorageUnwritable
+from memory_server.kernel.link import Link
+from memory_server.storage.json_store import codec
+from memory_server.storage.small_files import locked
+from sandbox.locale import _
+
+MOST_TURNS, MOST_BYTES = 10_000, 50_000_000
+"""Turns that wait, at most: some weeks of them, and more than anybody says in a flight."""
+_DIGITS = 12
+
+
+class LinkFile:
+    """`link.json`: which server this folder is linked to."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / folders.PRIVATE / "link.json"
+
+    def read(self) -> Link | None:
+        """None: there is no link. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
+        try:
+            known = codec.load_object(folders.read_file(self._path))
+            return Link(str(known["url"]), str(known["token_file"]), known.get("ca"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError) as error:
+            raise InvalidInput(
+                "{path} cannot be used; run `memory-server link` or `memory-server unlink` again.", self._path
+            ) from error
+
+    def write(self, link: Link) -> None:
+        try:
+            folders.make_folder(self._path.parent)
+            folders.replace_file(self._path, codec.dumps(asdict(link)) + b"\n")
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+
+    def remove(self) -> None:
+        try:
+            folders.remove_file(self._path)
+            folders.sync_folder(self._path.parent)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+
+
+def token_in(path: str) -> str:
+    """The token in a file that only its owner may read. Raises InvalidInput."""
+    place = Path(path)
+    try:
+        mode = place.stat().st_mode
+        if os.name == "posix" and mode & 0o077:
+            raise InvalidInput("Others may read the token in {path}; run `chmod 600 {path}`.", path)
+        token = folders.read_file(place).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or _("it is not text")
+        raise InvalidInput("The token in {path} cannot be read: {reason}.", path, reason) from error
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise InvalidInput("{path} must hold one token, as `memory-server tokens add` prints it, and no more.", path)
+    return token
+
+
+class Outbox:
+    """The turns that wait, oldest first; `refused` are those that the server does not take."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / folders.PRIVATE / "outbox"
+
+    def add(self, turn: Mapping[str, Any]) -> int:
+        """Keep a turn durably; its number. Raises QuotaReached: there are too many; StorageUnwritable: it could not be
+        written. Then it is not kept."""
+        data = codec.dumps(dict(turn)) + b"\n"
+        try:
+            with locked(self._folder / "numbers") as file:
+                sizes = self._sizes()
+                if len(sizes) >= MOST_TURNS or sum(sizes.values()) + len(data) > MOST_BYTES:
+                    raise QuotaReached(
+                        "{turns:,} turns wait for the server, which is the most that is kept, so this one was not "
+                        "stored.",
+                        len(sizes),
+                    )
+                last = file.read()
+                number = max(int(last) if last.isdigit() else 0, *sizes, 0) + 1
+                folders.replace_file(self._path(number), data)
+                file.truncate(0)
+                file.write(b"%d" % number)
+                return number
+        except OSError as error:
+            raise _unwritable(self._folder, error) from error
+
+    def waiting(self) -> list[int]:
+        """The numbers of the turns that wait, in order."""
+        return sorted(self._sizes())
+
+    def read(self, number: int) -> dict[str, Any] | None:
+        """A turn that waits; None: it is delivered, or its file was damaged and put aside."""
+        try:
+            return dict(codec.load_object(folders.read_file(self._path(number))))
+        except FileNotFoundError:
+            return None
+        except codec.NotARecord:
+            self.refuse(number)
+            return None
+
+    def delivered(self, number: int) -> None:
+        folders.remove_file(self._path(number))
+
+    def refuse(self, number: int) -> Path:
+        """Put a turn aside that the server does not take; where it is now."""
+        aside = self._folder / "refused" / self._path(number).name
+        folders.make_folder(aside.parent)
+        with contextlib.suppress(FileNotFoundError):
+            folders.take_name(self._path(number), aside)
+        return aside
+
+    def refused(self) -> int:
+        with contextlib.suppress(OSError):
+            return len(os.listdir(self._folder / "refused"))
+        return 0
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Whether this process may deliver; True for only one process at a time."""
+        lock = None
+        with contextlib.suppress(OSError):
+            folders.make_folder(self._folder)
+            lock = folders.try_lock(self._folder / "lock")
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:0{_DIGITS}}.json"
+
+    def _sizes(self) -> dict[int, int]:
+        sizes: dict[int, int] = {}
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as found:
+            for each in found:
+                name, _, ending = each.name.partition(".")
+                if name.isdigit() and ending == "json":
+                    with contextlib.suppress(FileNotFoundError):  # it was just delivered
+                        sizes[int(name)] = each.stat().st_size
+        return sizes
+
+
+def _unwritable(path: Path, error: OSError) -> StorageUnwritable:
+    reason = error.strerror or str(error)
+    return StorageUnwritable(_("{path} cannot be written: {reason}; this was not stored.", path, reason), path)

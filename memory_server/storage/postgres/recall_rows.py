@@ -1,0 +1,190 @@
+"""The record of recalls, and what was erased, as rows of PostgreSQL for all nodes."""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from errno import EIO
+from pathlib import Path
+from typing import TypeVar
+
+from psycopg import sql
+
+from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.errors import StorageError
+from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
+from memory_server.storage.erased_files import begun_of, hash_of
+from memory_server.storage.json_store import codec
+from memory_server.storage.postgres.connection import Attempt, Connection, Database
+from memory_server.storage.postgres.entry_rows import OwnRows
+
+T = TypeVar("T")
+_SMALL_SECONDS, _VACUUM_SECONDS = 2.0, 600.0
+_PAGE = 500
+_ERASED = "INSERT INTO erased(hash) VALUES(?) ON CONFLICT DO NOTHING"
+
+
+class _Rows:
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database, self._tenant = database, tenant
+
+    def _do(self, work: Callable[[OwnRows], T], *, writes: bool = True) -> T:
+        """What `work`, which may run twice, gives. Raises OSError."""
+
+        def do(attempt: Attempt) -> T:
+            rows = OwnRows(attempt, self._tenant, writes=writes)
+            with attempt.connection.pipeline():  # what needs no answer goes in one journey
+                done = work(rows)
+                attempt.connection.execute("commit" if rows.changed else "rollback")
+            return done
+
+        try:
+            return self._database.work(do, seconds=_SMALL_SECONDS)
+        except StorageError as error:
+            raise OSError(EIO, str(error)) from error
+
+
+class RecallRows(_Rows):
+    """As `RecallLog`. A line that was sent when the connection was lost may be there twice."""
+
+    def append(self, line: Line) -> None:
+        name = line["conversation"]
+        oldest = "SELECT id FROM recalls WHERE conversation = ? ORDER BY id DESC OFFSET ? LIMIT 1"
+
+        def work(rows: OwnRows) -> None:
+            rows.execute("SET LOCAL synchronous_commit TO off")  # a lost last line is no harm
+            rows.execute("INSERT INTO recalls(conversation, line) VALUES(?, ?)", (name, codec.dumps(line).decode()))
+            over = f"DELETE FROM recalls WHERE conversation = ? AND id <= ({oldest}) AND EXISTS({oldest})"
+            rows.execute(over, (name, name, LINES_AFTER_A_CUT, name, MOST_LINES))
+
+        self._do(work)
+
+    def lines(self, conversation_id: str | None = None) -> list[Line]:
+        query = "SELECT line FROM recalls WHERE ?::text IS NULL OR conversation = ? ORDER BY conversation, id"
+        given = (conversation_id, conversation_id)
+        found = self._do(lambda rows: rows.execute(query, given).fetchall(), writes=False)
+        return [codec.load_object(row[0].encode()) for row in found]
+
+    def rewrite(self, change: Change) -> None:
+        def work(rows: OwnRows) -> None:
+            for number, text in rows.execute("SELECT id, line FROM recalls ORDER BY id FOR UPDATE").fetchall():
+                after = change(line := codec.load_object(text.encode()))
+                if after is None:
+                    rows.execute("DELETE FROM recalls WHERE id = ?", (number,))
+                elif after != line:
+                    rows.execute("UPDATE recalls SET line = ? WHERE id = ?", (codec.dumps(after).decode(), number))
+
+        self._do(work)
+
+
+class ErasedRows(_Rows):
+    """As `kernel.erasure.Tombstones`."""
+
+    _key: bytes | None = None
+
+    def begin(self, erasure: Erasure) -> None:
+        def work(rows: OwnRows) -> None:
+            key = _key_of(rows, secrets.token_bytes(32))
+            rows.execute("UPDATE erasures SET now = ?", (codec.dumps(asdict(erasure)).decode(),))
+            rows.executemany(_ERASED, [(hash_of(key, text),) for text in erasure.marks])
+
+        self._do(work)
+
+    def known(self) -> tuple[bytes, frozenset[str]]:
+        def work(rows: OwnRows) -> tuple[bytes, frozenset[str]]:
+            key = rows.execute("SELECT key FROM erasures").fetchone()
+            return bytes(key[0]) if key else b"", frozenset(row[0] for row in rows.execute("SELECT hash FROM erased"))
+
+        return self._do(work, writes=False)
+
+    def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
+        def work(rows: OwnRows) -> bool:
+            same = _key_of(rows, key) == key
+            rows.executemany(_ERASED, [(each,) for each in hashes if same])
+            return same
+
+        return self._do(work)
+
+    def begun(self) -> Erasure | None:
+        found = self._do(lambda rows: rows.execute("SELECT now FROM erasures").fetchone(), writes=False)
+        return None if found is None or found[0] is None else begun_of(found[0].encode())
+
+    def end(self) -> None:
+        """Before and after it, PostgreSQL clears the dead rows, where its user may."""
+        self._vacuum()
+        self._do(lambda rows: rows.execute("UPDATE erasures SET now = NULL"))
+        self._vacuum("all_erasures")
+
+    def _vacuum(self, *tables: str) -> None:
+        def work(attempt: Attempt) -> None:
+            for table in tables or _columns(attempt.connection):
+                attempt.connection.execute(sql.SQL("vacuum {}").format(sql.Identifier("memory_server", table)))
+
+        with suppress(StorageError):
+            self._database.work(work, seconds=_VACUUM_SECONDS)
+
+    def holds(self, texts: Iterable[str]) -> bool:
+        def work(rows: OwnRows) -> bool:
+            if self._key is None and (found := rows.execute("SELECT key FROM erasures").fetchone()):
+                self._key = bytes(found[0])
+            if (key := self._key) is None:
+                return False
+            hashes = [hash_of(key, text) for text in texts if text]
+            return rows.execute("SELECT 1 FROM erased WHERE hash = ANY(?)", (hashes,)).fetchone() is not None
+
+        return self._do(work, writes=False)
+
+    def holding(self, erasure: Erasure) -> list[Path]:
+        """The tables in which something that is erased still stands, of the rows of this tenant."""
+
+        def work(attempt: Attempt) -> list[Path]:
+            with attempt.connection.transaction():
+                return [
+                    Path(f"memory_server.{table}")
+                    for table, columns in _columns(attempt.connection).items()
+                    if any(map(erasure.held_in, _values(attempt.connection, table, columns, self._tenant)))
+                ]
+
+        return self._database.work(work, seconds=_VACUUM_SECONDS)
+
+
+def _key_of(rows: OwnRows, key: bytes) -> bytes:
+    """The key of the hashes, which is `key` from now on if there was none."""
+    rows.execute("INSERT INTO erasures(key) VALUES(?) ON CONFLICT DO NOTHING", (key,))
+    return bytes(rows.execute("SELECT key FROM erasures").fetchone()[0])
+
+
+def _columns(connection: Connection) -> dict[str, dict[str, str]]:
+    """The type of each column of each table."""
+    found: dict[str, dict[str, str]] = {}
+    for table, column, kind in connection.execute(
+        "select table_name, column_name, data_type from information_schema.columns natural join "
+        "information_schema.tables where table_schema = 'memory_server' and table_type = 'BASE TABLE'"
+    ):
+        found.setdefault(table, {})[column] = kind
+    return found
+
+
+def _values(connection: Connection, table: str, columns: dict[str, str], tenant: str) -> Iterator[bytes]:
+    """What the rows of a tenant hold, unpacked where it is packed."""
+    own = {"tenant": "tenant = %s", "place": "place in (select place from memory_server.partitions where tenant = %s)"}
+    where = next((condition for column, condition in own.items() if column in columns), None)
+    if where is None:
+        return
+    held = [name for name, kind in columns.items() if kind in ("text", "json", "jsonb", "bytea", "tsvector", "ARRAY")]
+    chosen = sql.SQL(", ").join(
+        sql.SQL("{}" if columns[name] == "bytea" else "{}::text").format(sql.Identifier(name)) for name in held
+    )
+    query = sql.SQL("select {} from {} where " + where).format(chosen, sql.Identifier("memory_server", table))
+    with connection.cursor(name="memory_server_search") as cursor:
+        cursor.itersize = _PAGE
+        cursor.execute(query, [tenant])
+        for row in cursor:
+            for value in filter(None, row):
+                data = value.encode() if isinstance(value, str) else bytes(value)
+                yield data
+                with suppress(zlib.error):
+                    yield zlib.decompress(data)

@@ -1,0 +1,106 @@
+"""A model on loopback with the API of OpenAI's chat completions, whose answers are a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+BLOCK = "<recalled-memories>"
+
+
+def text_of(message: dict[str, Any]) -> str:
+    """A message of a request as one text."""
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+
+
+class Model:
+    """`requests` are the bodies of all requests, the last one last."""
+
+    def __init__(self, port: int, answer: Callable[[dict[str, Any]], str]) -> None:
+        self.port, self.answer = port, answer
+        self.requests: list[dict[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def last(self, words: str) -> dict[str, Any]:
+        """The last request whose last message of a user has these words: one with memories, if there is one, because
+        a host may also ask for a title."""
+        of_them = [each for each in reversed(self.requests) if words in _asked(each)]
+        return next((each for each in of_them if BLOCK in _asked(each)), of_them[0])
+
+    def block(self, words: str) -> str:
+        """The memories that came with that message; empty if none did."""
+        _before, mark, block = _asked(self.last(words)).partition(BLOCK)
+        return mark + block
+
+    def blocks(self, words: str) -> int:
+        """How many blocks the whole request had."""
+        return sum(text_of(each).count(BLOCK) for each in self.last(words)["messages"])
+
+
+def _asked(request: dict[str, Any]) -> str:
+    return text_of([each for each in request["messages"] if each["role"] == "user"][-1])
+
+
+@contextmanager
+def scripted_model(answer: Callable[[dict[str, Any]], str] = lambda request: "好的。") -> Iterator[Model]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._send(json.dumps({"object": "list", "data": [{"id": "scripted", "object": "model"}]}).encode())
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if not self.path.endswith("/chat/completions"):  # hosts try which program serves the model
+                self.send_error(404)
+                return
+            said = model.answer(body)
+            model.requests.append(body)
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            about = {"id": "x", "created": 1, "model": "scripted", "usage": usage}
+            if not body.get("stream"):
+                choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+                self._send(json.dumps({**about, "object": "chat.completion", "choices": [choice]}).encode())
+                return
+            parts: tuple[tuple[dict[str, str], str | None], ...] = (
+                ({"role": "assistant", "content": said[:2]}, None),
+                ({"content": said[2:]}, None),
+                ({}, "stop"),
+            )
+            lines = [
+                {
+                    **about,
+                    "object": "chat.completion.chunk",
+                    "choices": [{"index": 0, "delta": d, "finish_reason": end}],
+                }
+                for d, end in parts
+            ]
+            text = "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"
+            self._send(text.encode(), "text/event-stream")
+
+        def _send(self, body: bytes, kind: str = "application/json") -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    model = Model(server.server_port, answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        server.server_close()

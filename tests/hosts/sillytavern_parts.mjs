@@ -1,0 +1,154 @@
+// The extension without a browser: its pure parts, and a chat in a stub of SillyTavern's context.
+
+import assert from 'node:assert/strict';
+
+const KEY = 'memory_server';
+let ids = 0;
+let asked = [];
+let answers = () => ({});
+const prompts = {};
+const told = [];
+const handlers = {};
+const box = new Map();
+const nothing = () => new Proxy(() => {}, { get: (_target, name) => (name === Symbol.toPrimitive ? () => '' : nothing()), set: () => true });
+const context = {
+  extensionSettings: { [KEY]: { token: 'mst_x', url: 'http://memory/' } },
+  chat: [],
+  chatMetadata: { integrity: 'chat-one' },
+  characters: [{ avatar: 'Lin.png' }],
+  characterId: 0,
+  groups: [],
+  groupId: null,
+  t: (texts, ...values) => texts.reduce((whole, text, at) => whole + values[at - 1] + text),
+  uuidv4: () => `id-${++ids}`,
+  setExtensionPrompt: (key, text, ...how) => { prompts[key] = [text, ...how]; },
+  saveMetadataDebounced() {},
+  saveSettingsDebounced() {},
+  eventTypes: new Proxy({}, { get: (_target, name) => name }),
+  eventSource: { on: (name, act) => (handlers[name] ??= []).push(act) },
+  renderExtensionTemplateAsync: async () => '',
+  SlashCommandParser: { addCommandObject() {} },
+  SlashCommand: { fromProps: given => given },
+  SlashCommandArgument: { fromProps: given => given },
+};
+Object.assign(globalThis, {
+  SillyTavern: { getContext: () => context },
+  toastr: { warning: text => told.push(text), info() {}, error: text => told.push(text) },
+  localStorage: { getItem: name => box.get(name) ?? null, setItem: (name, value) => box.set(name, value) },
+  document: { querySelectorAll: () => [], querySelector: () => nothing() },
+  addEventListener() {},
+  fetch: async (url, given) => {
+    const body = JSON.parse(given.body);
+    asked.push([url, body]);
+    const answer = answers(url, body, given.signal);
+    return { ok: true, json: async () => answer };
+  },
+});
+
+// As the program serves it: the folder of the extension is in its address.
+const { activate, conversationOf, hashOf, inert, reconciled, turnsOf } = await import(process.argv[2]);
+const user = (mes, turn, more = {}) => ({ is_user: true, name: '小明', mes, extra: turn ? { [KEY]: { turn } } : {}, ...more });
+const lin = (mes, more = {}) => ({ is_user: false, name: '林', mes, extra: {}, ...more });
+const entry = (turn, chat = 'one') => ({ chat, hash: hashOf(turn), conversation_id: 'Lin' });
+
+// Turns
+const chat = [
+  lin('你好。'), user('一', 'a'), lin('甲'), lin('乙', { name: '王' }), user('二', 'b'), user('三', 'c'),
+  lin('评注', { is_system: true, extra: { type: 'comment' } }), lin('...'), lin('丙', { is_system: true }),
+];
+const turns = turnsOf(chat);
+assert.deepEqual(turns.map(({ id, said, hidden }) => [id, said.map(one => one.content).join(''), hidden]),
+  [['a', '一甲乙', false], ['b', '二三', true]]);
+assert.deepEqual(turnsOf([lin('你好。')]), []);
+
+// Macros
+for (const text of ['{{setvar::x::1}}', '{{{user}}}', '<USER> <char> <CHARIFNOTGROUP>']) {
+  assert.ok(!/\{\{|<(user|char|bot)/i.test(inert(text)), inert(text));
+}
+assert.equal(inert('a {b} <b> {c'), 'a {b} <b> {c');
+
+// Names
+const names = {};
+assert.deepEqual(['Lin.png', 'Lin.jpg', 'Lin.png'].map(key => conversationOf(names, key, 'Lin')), ['Lin', 'Lin 2', 'Lin']);
+
+// What the memory should do
+const [one, two] = turnsOf([user('一', 'a'), lin('甲'), user('二', 'b'), lin('乙')]);
+const plan = (...given) => {
+  const { keep, forget, settled } = reconciled(...given);
+  return [keep.map(({ turn, held, renamed }) => [turn.id, held, renamed]), forget, settled];
+};
+assert.deepEqual(plan([one, two], {}, 'one'), [[['a', false, false], ['b', true, false]], [], ['a']]);
+assert.deepEqual(plan([one, two], { a: entry(one), b: entry(two) }, 'one'), [[], [], ['a']]);
+assert.deepEqual(plan([one, two], { a: entry(two), b: entry(two) }, 'one')[0], [['a', false, false]]);
+assert.deepEqual(plan([one], { a: entry(one), b: entry(two) }, 'one'), [[], [], []], 'nothing is forgotten without a deletion');
+assert.deepEqual(plan([one], { a: entry(one), b: entry(two) }, 'one', true)[1], ['b']);
+assert.deepEqual(plan([one], { a: entry(one, 'main'), b: entry(two, 'main') }, 'branch', true), [[], [], []]);
+assert.deepEqual(plan([one], { a: entry(two, 'main') }, 'branch')[0], [['a', true, true]]);
+assert.deepEqual(plan([{ ...one, skip: true }], { a: entry(one) }, 'one'), [[], ['a'], []]);
+assert.deepEqual(plan([{ ...one, hidden: true }], { a: entry(two) }, 'one'), [[], [], []]);
+assert.deepEqual(plan([{ ...one, id: undefined }], {}, 'one'), [[], [], []], 'said while the memory was off');
+
+// A chat
+const emit = async (name, ...given) => {
+  for (const act of handlers[name] ?? []) await act(...given);
+  for (let turn = 0; turn < 50; turn++) await null;
+};
+const recalled = { prompt: '<recalled>{{user}}</recalled>', shortTerm: { topRelevant: [], nextRelevant: [], randomFlashback: [] }, longTerm: { activated: [] } };
+const said = async mes => {
+  context.chat.push(user(mes));
+  await emit('MESSAGE_SENT', context.chat.length - 1);
+  await globalThis.memory_server_recalls([], 4096, () => {}, undefined);
+};
+const answered = async (mes, type = 'normal') => {
+  context.chat.push(lin(mes));
+  await emit('MESSAGE_RECEIVED', context.chat.length - 1, type);
+};
+const calls = () => asked.splice(0).map(([url, body]) => [url.replace('http://memory/v1/', ''), body]);
+answers = url => (url.endsWith('recall_turn') ? recalled : {});
+await activate();
+await said('一');
+let [[name, body]] = calls();
+assert.equal(name, 'recall_turn');
+assert.deepEqual([body.conversation_id, body.session, body.also, body.reinforce], ['Lin', 'chat-one', [], true]);
+assert.deepEqual(prompts[KEY], ['<recalled>{ {user}}</recalled>', 1, 1, false, 0]);
+await answered('甲');
+await globalThis.memory_server_recalls([], 4096, () => {}, 'swipe');
+assert.deepEqual(calls(), [], 'a swipe asks nothing');
+assert.equal(prompts[KEY][0], '<recalled>{ {user}}</recalled>');
+await globalThis.memory_server_recalls([], 4096, () => {}, 'quiet');
+assert.equal(prompts[KEY][0], '', 'a quiet prompt has none');
+await emit('CHAT_CHANGED'); // of the same chat, as after a renaming
+[[name, body]] = calls();
+assert.deepEqual([name, body.messages.map(one => one.content), body.turn_id], ['remember_turn', ['一', '甲'], context.chat[0].extra[KEY].turn]);
+await emit('CHAT_CHANGED');
+assert.deepEqual(calls(), []);
+await said('二');
+await answered('乙');
+await said('三');
+assert.deepEqual(calls().map(call => call[0]), ['recall_turn', 'remember_turn', 'recall_turn']);
+
+// Away: one notice, nothing lost, in order
+const silent = () => { throw new TypeError('Failed to fetch'); };
+answers = silent;
+await answered('丙');
+await said('四');
+await answered('丁');
+await said('五');
+assert.equal(told.length, 1);
+assert.equal(prompts[KEY][0], '');
+calls();
+answers = url => (url.endsWith('recall_turn') ? recalled : {});
+const { now } = Date;
+Date.now = () => now() + 60_000;
+await answered('戊');
+await said('六');
+assert.deepEqual(calls().filter(call => call[0] === 'remember_turn').map(call => call[1].messages[0].content), ['三', '四', '五']);
+
+// A renamed character keeps its memory, and one with its former file does not get it
+await emit('CHARACTER_RENAMED', 'Lin.png', 'Mei.png');
+assert.deepEqual(context.extensionSettings[KEY].names, { 'Mei.png': 'Lin' });
+context.characters = [{ avatar: 'Lin.png' }];
+await said('七');
+assert.equal(calls().find(call => call[0] === 'recall_turn')[1].conversation_id, 'Lin 2');
+console.log('done');
+process.exit(0);

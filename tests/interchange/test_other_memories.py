@@ -1,0 +1,639 @@
+"""Memories of other programs come in, once, found afterwards, with what is lost said: each file is made here as the
+program makes it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sqlite3
+import struct
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server.cli.exchanged_files import MOST_PAGE_BYTES
+from memory_server.cli.parser import main
+from memory_server.interchange import png_cards
+from memory_server.interchange.incoming import NotThisFormat, format_of
+
+Run = Callable[..., tuple[int, str, str]]
+MADE_MS = 1_780_000_000_000
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["--data-dir", "data", *arguments])
+        return status, *capfd.readouterr()
+
+    return run
+
+
+def write(name: str, value: object) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def write_lines(name: str, *rows: object) -> None:
+    write(name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def database(name: str, script: str, rows: Sequence[tuple[str, Sequence[object]]] = ()) -> None:
+    with closing(sqlite3.connect(name)) as connection:
+        connection.executescript(script)
+        for table, values in rows:
+            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+        connection.commit()
+
+
+# --- files as the other programs write them ------------------------------------------------------------------
+
+BOOK = {
+    "entries": [{"keys": ["芒果", "mango"], "content": "{{char}} 对芒果过敏", "enabled": True, "insertion_order": 1}]
+}
+CARD = {"name": "阿遥", "description": "d", "first_mes": "hi {{user}}", "character_book": BOOK}
+
+
+def picture(*chunks: tuple[bytes, bytes]) -> bytes:
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)), *chunks, (b"IEND", b"")]
+    packed = (struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def card(form: str, keyword: bytes = b"chara", content: object = None) -> bytes:
+    whole = content or {"spec": "chara_card_v2", "spec_version": "2.0", "data": CARD}
+    text = base64.b64encode(json.dumps(whole).encode())
+    match form:
+        case "zTXt":
+            return picture((b"zTXt", keyword + b"\0\0" + zlib.compress(text)))
+        case "iTXt":
+            return picture((b"iTXt", keyword + b"\0\0\0zh\0" + "卡".encode() + b"\0" + text))
+        case "packed iTXt":
+            return picture((b"iTXt", keyword + b"\0\1\0\0\0" + zlib.compress(text)))
+    return picture((b"tEXt", keyword + b"\0" + text))
+
+
+def claude_mem(name: str, count: int = 1) -> None:
+    database(
+        name,
+        """
+        CREATE TABLE sdk_sessions(id INTEGER PRIMARY KEY, content_session_id TEXT, memory_session_id TEXT);
+        CREATE TABLE observations(id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, text TEXT, type TEXT,
+          title TEXT, subtitle TEXT, facts TEXT, narrative TEXT, concepts TEXT, files_read TEXT, files_modified TEXT,
+          prompt_number INTEGER, created_at TEXT, created_at_epoch INTEGER, merged_into_project TEXT);
+        CREATE TABLE session_summaries(id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, request TEXT,
+          investigated TEXT, learned TEXT, completed TEXT, next_steps TEXT, notes TEXT, created_at_epoch INTEGER);
+        CREATE TABLE user_prompts(id INTEGER PRIMARY KEY, content_session_id TEXT, prompt_number INTEGER,
+          prompt_text TEXT, created_at_epoch INTEGER);
+        CREATE TABLE tool_uses(id INTEGER PRIMARY KEY, name TEXT);
+        CREATE VIRTUAL TABLE user_prompts_fts USING fts5(prompt_text, content='user_prompts', content_rowid='id');
+        CREATE TRIGGER user_prompts_ai AFTER INSERT ON user_prompts BEGIN
+          INSERT INTO user_prompts_fts(rowid, prompt_text) VALUES (new.id, new.prompt_text); END;
+        """,
+        [
+            *(
+                ("observations", (n, "m", "shop", None, "bugfix", f"Rounding of VAT fixed, part {n}", "half-even",
+                  '["Prices are kept in cents"]', "先加税再舍入。", '["gotcha"]', '["a.ts"]', "[]", 1, "",
+                  MADE_MS + n, None))
+                for n in range(1, count + 1)
+            ),
+            ("session_summaries", (1, "m", "shop", "Fix rounding", None, "half-even", "tested", None, None, MADE_MS)),
+            ("user_prompts", (1, "s", 1, "请修好结账页面的舍入错误", MADE_MS)),
+            ("tool_uses", (1, "Bash")),
+        ],
+    )  # fmt: skip
+
+
+def living_memory(name: str) -> None:
+    about = {
+        "session_id": "qq:FriendMessage:10001",
+        "persona_id": "p",
+        "importance": 0.8,
+        "create_time": MADE_MS / 1000,
+    }
+    said = [
+        {"role": "user", "content": "我怕打针", "session_id": "qq:FriendMessage:10001", "timestamp": MADE_MS / 1000},
+        {
+            "role": "assistant",
+            "content": "不怕",
+            "session_id": "qq:FriendMessage:10001",
+            "timestamp": MADE_MS / 1000 + 5,
+        },
+    ]
+    script = """
+        CREATE TABLE documents(id INTEGER PRIMARY KEY AUTOINCREMENT, doc_id TEXT, text TEXT NOT NULL, metadata TEXT,
+          created_at TEXT, updated_at TEXT,
+          user_id TEXT GENERATED ALWAYS AS (json_extract(metadata, '$.user_id')) STORED);
+        CREATE TABLE memory_sources(memory_id INTEGER PRIMARY KEY, source_json TEXT, created_at REAL, updated_at REAL);
+        CREATE TABLE graph_edges(id INTEGER PRIMARY KEY, a TEXT);
+    """
+    database(name, script, [("memory_sources", (1, json.dumps(said), 0, 0)), ("graph_edges", (1, "x"))])
+    rows = [
+        ("小明下周四看牙医", about),
+        ("旧的", about | {"status": "archived"}),
+        ("大家都爱乌龙茶", {"topics": ["茶"]}),
+    ]
+    with closing(sqlite3.connect(name)) as connection:
+        fields = "INSERT INTO documents(doc_id, text, metadata, created_at) VALUES ('x', ?, ?, '2026-05-28 20:26:40')"
+        connection.executemany(fields, [(text, json.dumps(one, ensure_ascii=False)) for text, one in rows])
+        connection.commit()
+
+
+def transcript(session: str, *turns: tuple[str, str], cwd: str = "/nowhere/shop") -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [{"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}]
+    for number, (asked, answer) in enumerate(turns):
+        at = {"sessionId": session, "cwd": cwd, "timestamp": f"2026-05-28T20:{number:02}:00.000Z"}
+        blocks: list[dict[str, Any]] = [
+            {"type": "thinking", "thinking": "hm"},
+            {"type": "text", "text": "Let me look."},
+            {"type": "tool_use", "id": "t", "name": "Read", "input": {}},
+        ]
+        result = [{"type": "tool_result", "content": "file"}]
+        said: list[tuple[str, str, object]] = [
+            ("user", "u", asked),
+            *(("assistant", f"a{n}", [block]) for n, block in enumerate(blocks)),
+            ("user", "r", result),
+            ("assistant", "side", "sub"),
+            ("assistant", "z", [{"type": "text", "text": answer}]),
+        ]
+        for role, mark, content in said:
+            row = {
+                "type": role,
+                "uuid": f"{session}{mark}{number}",
+                **at,
+                "message": {"role": role, "content": content},
+            }
+            more = {"promptId": f"p{number}"} if mark == "u" else {"isSidechain": True} if mark == "side" else {}
+            rows.append(row | more)
+    return rows
+
+
+MEM0 = {
+    "results": [
+        {"id": "1", "memory": "安安喜欢乌龙茶", "hash": "h", "metadata": {"place": "家"}, "user_id": "ann",
+         "created_at": "2026-05-28T20:26:40+00:00", "updated_at": "2026-05-28T20:26:40+00:00"},
+        {"id": "2", "memory": "Ann's dentist is Dr. Weber", "user_id": "ann", "agent_id": "coach",
+         "categories": ["health"]},
+    ]
+}  # fmt: skip
+SEED_NOTES = """
+    CREATE TABLE memories(id TEXT PRIMARY KEY, type TEXT NOT NULL, topic TEXT NOT NULL, tags TEXT,
+      content TEXT NOT NULL,
+      examples TEXT, reference_count INTEGER DEFAULT 0, confidence REAL DEFAULT 1.0, created_at INTEGER,
+      last_accessed INTEGER, source TEXT, deleted INTEGER DEFAULT 0);
+    CREATE VIRTUAL TABLE memories_fts USING fts5(memory_id UNINDEXED, topic, tags, content);
+"""
+PAGE = """---
+title: Coffee Brewing
+type: note
+tags: [coffee, brewing]
+permalink: coffee-brewing
+created: 2026-05-01T10:00:00+00:00
+modified: '2026-05-02T10:00:00+00:00'
+---
+
+# Coffee Brewing
+- [technique] Water at 96 degrees brings the best of Ethiopian beans #brewing
+- relates_to [[Tea]]
+"""
+
+
+def make(form: str) -> str:
+    """A file or folder of this form, as its program makes it; its name."""
+    match form:
+        case "card":
+            Path("c.png").write_bytes(card("tEXt"))
+            return "c.png"
+        case "claude-mem":
+            claude_mem("c.db")
+            return "c.db"
+        case "claude-mem export":
+            row = {"memory_session_id": "m", "project": "shop", "type": "bugfix", "title": "Rounding of VAT fixed",
+                   "narrative": "half-even", "created_at_epoch": MADE_MS}  # fmt: skip
+            write("c.json", {"observations": [row], "summaries": [], "prompts": [], "sessions": []})
+            return "c.json"
+        case "livingmemory":
+            living_memory("l.db")
+            return "l.db"
+        case "livingmemory export":
+            about = {"session_id": "qq:GroupMessage:777", "create_time": MADE_MS / 1000}
+            row = {"original_id": 7, "content": "群里周五打羽毛球", "metadata": about, "source_messages": []}
+            write("l.json", {"format": "livingmemory", "schema_version": 1, "memory_count": 1, "memories": [row]})
+            return "l.json"
+        case "livingmemory talk":
+            script = """CREATE TABLE sessions(id INTEGER PRIMARY KEY, session_id TEXT);
+              CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT, sender_id TEXT,
+              sender_name TEXT, group_id TEXT, platform TEXT, timestamp REAL, metadata TEXT);"""
+            talk = [("user", "今晚打羽毛球吗", "老王"), ("assistant", "七点球馆见", "阿遥")]
+            rows = [
+                ("messages", (n, "qq:GroupMessage:777", role, text, "1", name, "777", "qq", MADE_MS / 1000 + n, "{}"))
+                for n, (role, text, name) in enumerate(talk)
+            ]
+            database("t.db", script, rows)
+            return "t.db"
+        case "mem0":
+            write("m.json", MEM0)
+            return "m.json"
+        case "pages":
+            write("vault/drinks/coffee.md", PAGE)
+            write("vault/plain.md", "# Garden\n\n## 番茄\n五月中旬以后种\n\n## Roses\nCut in March\n")
+            return "vault"
+        case "claude-code":
+            folder = ".claude/projects/-nowhere-shop"
+            said = transcript("s1", ("Which port has the bookshop?", "It listens on 8460."), ("谢谢", "不客气"))
+            write_lines(f"{folder}/s1.jsonl", *said)
+            write(
+                f"{folder}/memory/MEMORY.md",
+                "# Memory\n- [pnpm](pnpm.md) — which tool\n\n## Deploy\nfly deploy --now\n",
+            )
+            write(
+                f"{folder}/memory/pnpm.md",
+                "---\nname: pnpm\ndescription: use pnpm\ntype: feedback\n---\n\nNever npm.\n",
+            )
+            return ".claude/projects"
+        case "notes-db":
+            rows = [("memories", ("a", "tech", "Rust async", "rust,tokio", "spawn with tokio", '["tokio::spawn"]', 3,
+                      0.9,
+                      1_780_000_000, None, "book", 0)),
+                    ("memories", ("b", "domain", "gone", "", "x", None, 0, 1.0, 0, None, None, 1))]  # fmt: skip
+            database("memory.db", SEED_NOTES, rows)
+            return "memory.db"
+        case _:
+            entry = {"id": "abc1234567", "namespace": "long-term", "content": "build log: 披萨 error 17",
+                     "summary": "log",
+                     "tags": ["ci"], "createdAt": MADE_MS, "updatedAt": MADE_MS, "importance": 0.5}  # fmt: skip
+            gone = {"op": "add", "entry": entry | {"id": "gone"}, "timestamp": 1}
+            write_lines(
+                "memory.jsonl", {"op": "add", "entry": entry, "timestamp": 1}, gone, {"op": "delete", "id": "gone"}
+            )
+            return "memory.jsonl"
+
+
+FORMS = [
+    # form, what came, what is searched and found, what is lost
+    ("card", ["阿遥 got 1 new"], ("", ""), ["of the card: description, first_mes; its client puts these"]),
+    ("claude-mem", ["default got 1 new", "notes got 2 new"], ("VAT", "half-even"),
+     ["answers to prompts, which claude-mem does not keep: 1", "rows of the table tool_uses: 1"]),
+    ("claude-mem export", ["notes got 1 new"], ("VAT", "half-even"), []),
+    ("livingmemory", ["qq/user/10001 got 2 new", "notes got 1 new"], ("牙医", "小明下周四看牙医"),
+     ["memories that are archived or deleted there: 1", "rows of the table graph_edges: 1"]),
+    ("livingmemory export", ["qq/group/777 got 1 new"], ("羽毛球", "群里周五打羽毛球"), []),
+    ("livingmemory talk", ["qq/group/777 got 1 new"], ("羽毛球", "老王: 今晚打羽毛球吗"), []),
+    ("mem0", ["notes got 2 new"], ("乌龙茶", "安安喜欢乌龙茶"), []),
+    ("pages", ["notes got 3 new"], ("番茄", "五月中旬以后种"), ["links between pages ([[name]]), which stay text: 1"]),
+    ("claude-code", ["default got 2 new", "notes got 2 new"], ("bookshop", "It listens on 8460."),
+     ["thoughts of the model: 2", "calls of tools, with their results: 2", "messages of sub-agents: 2"]),
+    ("notes-db", ["notes got 1 new"], ("tokio", "spawn with tokio"),
+     ["memories that are archived or deleted there: 1"]),
+    ("refs-log", ["refs/long-term got 1 new"], ("披萨", "build log"),
+     ["memories that are archived or deleted there: 1"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "came", "sought", "lost"), FORMS, ids=[row[0] for row in FORMS])
+def test_each_form_comes_once_is_found_and_says_what_is_lost(
+    run: Run, tmp_path: Path, form: str, came: list[str], sought: tuple[str, str], lost: list[str]
+) -> None:
+    source = make(form)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    status, out, err = run("import", source, "--dry-run")
+    assert (status, err) == (0, "")
+    assert [
+        line.replace(" got ", " would get ") for line in came if line.replace(" got ", " would get ") not in out
+    ] == []
+    assert not (tmp_path / "data").exists(), "a dry run stores nothing"
+    status, out, err = run("import", source)
+    assert (status, err) == (0, "")
+    assert [line for line in came if line not in out] == []
+    assert [line for line in lost if f"not carried  {line}" not in out] == []
+    again = run("import", source)[1]
+    assert " new" not in again
+    assert " replaced" not in again
+    assert again.count("unchanged") == len(came)
+    assert {path: path.read_bytes() for path in before} == before, "the file of the other program is as it was"
+    if sought[0]:
+        assert sought[1] in " ".join(run("search", sought[0])[1].split())
+
+
+def test_what_came_comes_to_mind(run: Run) -> None:
+    for form in ("livingmemory talk", "mem0", "claude-code", "card"):
+        assert run("import", make(form))[0] == 0
+    assert "七点球馆见" in run("recall", "-c", "qq/group/777", "几点打羽毛球？")[1]
+    assert "8460" in run("recall", "Which port has the bookshop?")[1]
+    status, out, _ = run("call", "recall", json.dumps({"query": "乌龙茶"}))
+    assert status == 0
+    assert "安安喜欢乌龙茶" in out
+    assert "阿遥 对芒果过敏" in run("show", "芒果")[1]
+
+
+@pytest.mark.parametrize("form", ["tEXt", "zTXt", "iTXt", "packed iTXt"])
+@pytest.mark.parametrize("keyword", [b"chara", b"ccv3", b"Chara"])
+def test_a_card_is_read_from_each_kind_of_chunk(form: str, keyword: bytes) -> None:
+    assert json.loads(png_cards.card_in(card(form, keyword)))["data"]["name"] == "阿遥"
+
+
+def test_the_newer_card_of_a_picture_is_read() -> None:
+    newer = {"spec": "chara_card_v3", "data": CARD | {"name": "newer"}}
+    both = card("tEXt")[:-12] + card("tEXt", b"ccv3", newer)[33:]
+    assert json.loads(png_cards.card_in(both))["data"]["name"] == "newer"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (picture(), "is a picture without a character card"),
+        (picture((b"tEXt", b"chara\0====x")), "."),
+        (
+            picture((b"zTXt", b"chara\0\0" + zlib.compress(b"\0" * 100_000_000))),
+            "has a card of more than 33,554,432 bytes",
+        ),
+        (picture((b"zTXt", b"chara\0\0" + zlib.compress(b"x" * 1000)[:-9])), "has a damaged card"),
+        (picture((b"zTXt", b"chara")), "has a damaged card"),
+        (picture((b"iTXt", b"chara\0\1\0")), "has a damaged card"),
+        (b"\x89PNG\r\n\x1a\n\xff\xff\xff\xfftEXtchara", "is a picture without a character card"),
+        (b"\x89PNG\r\n\x1a\n", "is a picture without a character card"),
+    ],
+)
+def test_a_hostile_picture_is_refused_in_one_sentence_and_soon(run: Run, data: bytes, said: str) -> None:
+    Path("c.png").write_bytes(data)
+    begun = time.monotonic()
+    status, _out, err = run("import", "c.png")
+    assert (status, err.count("\n")) == (2, 1)
+    assert said in err
+    assert time.monotonic() - begun < 20
+
+
+def test_a_chat_of_a_newer_sillytavern_is_of_the_only_character_in_it(run: Run) -> None:
+    head = {"chat_metadata": {}, "user_name": "unused", "character_name": "unused"}
+    rows: list[dict[str, Any]] = [
+        {"name": "阿遥", "is_user": False, "mes": "{{user}}，你来啦。", "swipes": ["a", "b", "c"]},
+        {"name": "Ann", "is_user": True, "mes": "我对芒果过敏"},
+        {"name": "System", "is_user": False, "is_system": True, "mes": "hidden"},
+    ]
+    write_lines("chat", head, *rows)
+    _status, out, _err = run("import", "chat")
+    assert "阿遥 got 2 new" in out
+    assert "answers that were swiped away: 2" in out
+    assert "hidden messages: 1" in out
+    assert "Ann，你来啦。" in run("list", "-c", "阿遥")[1]
+    write_lines("group", head, *rows, {"name": "Robin", "is_user": False, "mes": "me too"})
+    assert "default got 2 new" in run("import", "group")[1], "several characters: nobody's conversation"
+
+
+def test_facts_of_several_users_do_not_mix(run: Run) -> None:
+    rows = [*MEM0["results"], {"id": "3", "memory": "Bob is allergic to peanuts", "user_id": "bob"}]
+    write("m.json", rows)
+    out = run("import", "m.json")[1]
+    assert "sessions/ann got 2 new" in out
+    assert "sessions/bob got 1 new" in out
+    assert "notes" not in out
+    assert run("import", "m.json")[1].count("unchanged") == 2
+
+
+def test_a_turn_that_the_hook_stored_is_not_there_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lines(
+        "t.jsonl", *transcript("s1", ("Which port has the bookshop?", "It listens on 8460."), cwd=str(Path.cwd()))
+    )
+    event = {"hook_event_name": "Stop", "session_id": "s1", "transcript_path": str(Path("t.jsonl").absolute()),
+             "prompt_id": "p0", "last_assistant_message": "It listens on 8460.", "cwd": str(Path.cwd())}  # fmt: skip
+    Path("event").write_text(json.dumps(event), encoding="utf-8")
+    with Path("event").open("rb") as file:
+        monkeypatch.setattr("sys.stdin", open(file.fileno(), closefd=False))  # noqa: SIM115
+        assert run("hook")[0] == 0
+    out = run("import", "t.jsonl")[1]
+    assert "default got 1 unchanged" in out
+
+
+def test_a_continued_session_and_what_was_forgotten(run: Run) -> None:
+    first = transcript("s1", ("Which port has the bookshop?", "It listens on 8460."))
+    call = {
+        "type": "assistant",
+        "uuid": "f",
+        "message": {"role": "assistant", "content": [{"type": "tool_use", "name": "mcp__memory__forget"}]},
+    }
+    asked = {
+        "type": "user",
+        "uuid": "g",
+        "sessionId": "s1",
+        "message": {"role": "user", "content": "forget my PIN 1234"},
+    }
+    write_lines("p/a.jsonl", *first, asked, call)
+    write_lines("p/b.jsonl", *first)
+    write("p/c.jsonl", '{"type": "user", "mess')
+    out = run("import", "p")[1]
+    assert "default got 1 new" in out
+    assert "turns in which something was forgotten: 1" in out
+    assert "lines that are cut off or are not JSON: 1" in out
+    assert "1234" not in run("list", "-c", "default")[1]
+
+
+def test_private_parts_do_not_come(run: Run) -> None:
+    rows = [
+        {"id": "1", "memory": "PIN <private>1234</private> of the card"},
+        {"id": "2", "memory": "<private>x</private>"},
+    ]
+    write("m.json", rows)
+    assert "entries without text, or all of it private: 1" in run("import", "m.json")[1]
+    assert "1234" not in run("search", "card")[1]
+
+
+def test_two_pages_of_one_title_are_two_notes_and_a_topic_known_here_is_the_same(run: Run) -> None:
+    write("v/a/x.md", "---\ntitle: Deploy\n---\n\nfly deploy\n")
+    write("v/b/x.md", "---\ntitle: Deploy\n---\n\nkubectl apply\n")
+    assert "notes got 2 new" in run("import", "v")[1]
+    assert "notes got 2 unchanged" in run("import", "v")[1]
+    write("v/b/x.md", "---\ntitle: Deploy\n---\n\nhelm upgrade\n")
+    os.utime("v/b/x.md", (2e9, 2e9))
+    assert "notes got 1 replaced, 1 unchanged" in run("import", "v")[1]
+
+
+def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
+    write("v/good.md", "# Good\nfine\n")
+    write("secret.md", "# Secret\n1234\n")
+    Path("v/link.md").symlink_to(tmp_path / "secret.md")
+    Path("v/loop").symlink_to(tmp_path / "v")
+    Path("v/pipe.md").parent.mkdir(exist_ok=True)
+    os.mkfifo("v/pipe.md")
+    Path("v/broken.md").write_bytes(b"# x\n\xff\xfe\n")
+    write("v/bomb.md", "---\na: &a [x]\nb: [*a, *a]\n---\ntext\n")
+    write("v/deep.md", f"---\na: {'[' * 100}{']' * 100}\n---\ntext\n")
+    with Path("v/large.md").open("wb") as file:
+        file.truncate(MOST_PAGE_BYTES + 1)
+    write("v/.hidden/x.md", "# Hidden\nx\n")
+    status, out, _err = run("import", "v")
+    assert status == 0
+    assert "notes got 1 new" in out
+    assert out.count("left out  ") == 6
+    assert "1 memory can be used, 6 records left out." in out
+    assert "1234" not in run("search", "Secret")[1]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "CREATE TABLE t(a); CREATE VIEW observations AS SELECT 'x' AS narrative;",
+        """CREATE TABLE x(a); CREATE VIEW memories AS
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT i AS topic FROM n;""",
+        "",
+    ],
+)
+def test_a_database_of_an_unknown_program_is_refused_in_one_sentence(run: Run, script: str) -> None:
+    database("x.db", script + "CREATE TABLE IF NOT EXISTS y(a);")
+    status, _out, err = run("import", "x.db")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "x.db is a database of an unknown program (its tables: " in err
+
+
+def test_a_hostile_database_runs_nothing_and_ends(run: Run) -> None:
+    bomb = "printf('%.*c', 500000000, 'x')"
+    database(
+        "x.db",
+        f"""CREATE TABLE memories(id TEXT, type TEXT, topic TEXT, content TEXT GENERATED ALWAYS AS ({bomb}) VIRTUAL);
+        CREATE TRIGGER t AFTER INSERT ON memories BEGIN SELECT 1; END;
+        INSERT INTO memories(id, type, topic) VALUES ('a', 'tech', 't');""",
+    )
+    begun = time.monotonic()
+    assert "0 memories can be used" in run("import", "x.db")[1], "what a database computes is not read"
+    assert time.monotonic() - begun < 20
+    Path("y.db").write_bytes(b"SQLite format 3\0" + os.urandom(4096))
+    status, _out, err = run("import", "y.db")
+    assert (status, "y.db cannot be read as a database" in err, err.count("\n")) == (2, True, 1)
+
+
+def test_broken_values_of_a_database_cost_only_themselves(run: Run) -> None:
+    rows = [
+        ("memories", ("a", "nonsense", "t", None, "x", "[", "many", 7.0, "when", None, 3, 0)),
+        ("memories", ("b", "tech", b"\xff\xfe", "{", "fine 披萨", "[1, null]", -1, "x", -5, 1e300, None, 0)),
+        ("memories", (None, "tech", "none", None, "", None, 0, 1.0, 0, None, None, 0)),
+    ]
+    database("x.db", SEED_NOTES, rows)
+    status, out, err = run("import", "x.db")
+    assert (status, err) == (0, "")
+    assert "1 memory can be used, 1 record left out." in out
+    assert "fine 披萨" in run("search", "披萨")[1]
+
+
+def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(run: Run) -> None:
+    claude_mem("c.db")
+    with closing(sqlite3.connect("c.db")) as other:
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("INSERT INTO user_prompts VALUES (2, 's', 2, 'and then the newest prompt', 1780000005000)")
+        other.commit()
+        assert Path("c.db-wal").stat().st_size
+        assert "default got 2 new" in run("import", "c.db")[1]
+
+
+@pytest.mark.parametrize("form", ["card", "claude-mem", "livingmemory", "mem0", "pages", "claude-code", "refs-log"])
+def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(run: Run, form: str) -> None:
+    source = make(form)
+    path = Path(source) if Path(source).is_file() else sorted(p for p in Path(source).rglob("*") if p.is_file())[-1]
+    whole = path.read_bytes()
+    for share in (0.2, 0.5, 0.9):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        status, _out, err = run("import", source, "--dry-run")
+        assert status in (0, 1, 2)
+        assert "Traceback" not in err
+        assert err.count("\n") <= 1
+
+
+def test_the_sentences_are_chinese_for_a_chinese_reader(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "zh")
+    out = run("import", make("claude-mem"))[1]
+    assert "claude-mem 不保存的回答：1" in out
+    Path("c.png").write_bytes(picture())
+    assert "c.png 是一张没有角色卡的图片" in run("import", "c.png")[2]
+
+
+@pytest.mark.parametrize("value", [[], {}, "x", 3, None, [[]], [None], {"results": [{"memory": 3}]}])
+def test_json_of_another_kind_is_refused(value: object) -> None:
+    with pytest.raises(NotThisFormat):
+        png_cards.card_in(json.dumps(value).encode())
+    data = json.dumps(value).encode()
+    with suppress(NotThisFormat):
+        assert format_of(data) not in ("mem0", "livingmemory", "claude-mem", "refs-log", "claude-code")
+
+
+@pytest.mark.full
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "form", ["claude-mem", "livingmemory talk", "mem0", "pages", "claude-code", "refs-log", "card"]
+)
+def test_ten_thousand_entries_come_within_a_minute(run: Run, form: str) -> None:
+    count = 10_000
+    source = make(form)
+    text = "memory {} of mango trees and 芒果树"
+    match form:
+        case "claude-mem":
+            Path(source).unlink()
+            claude_mem(source, count)
+        case "livingmemory talk":
+            with closing(sqlite3.connect(source)) as connection:
+                rows = (
+                    (
+                        n,
+                        f"qq:FriendMessage:{n % 10}",
+                        ("user", "assistant")[n // 10 % 2],
+                        text.format(n),
+                        "1",
+                        "x",
+                        None,
+                        "qq",
+                        MADE_MS / 1000 + n,
+                        "{}",
+                    )
+                    for n in range(2, count * 2)
+                )
+                connection.executemany(f"INSERT INTO messages VALUES ({', '.join('?' * 10)})", rows)
+                connection.commit()
+        case "mem0":
+            write(source, [{"id": str(n), "memory": text.format(n), "user_id": "a"} for n in range(count)])
+        case "pages":
+            for n in range(count):
+                write(f"{source}/{n % 100}/{n}.md", PAGE.replace("Coffee Brewing", f"Coffee {n}"))
+        case "claude-code":
+            turns = [(f"{text.format(n)}?", f"answer {n}") for n in range(count)]
+            for part in range(10):
+                said = transcript(f"x{part}", *turns[part::10])
+                write_lines(f"{source}/-nowhere-shop/x{part}.jsonl", *said)
+        case "refs-log":
+            rows = (
+                {
+                    "op": "add",
+                    "entry": {
+                        "id": f"{n:016x}",
+                        "namespace": "long-term",
+                        "content": text.format(n),
+                        "createdAt": MADE_MS + n,
+                    },
+                }
+                for n in range(count)
+            )
+            write_lines(source, *rows)
+        case _:
+            book = {
+                "entries": [
+                    BOOK["entries"][0] | {"id": n, "comment": f"entry {n}", "keys": [f"mango{n}"]} for n in range(count)
+                ]
+            }
+            Path(source).write_bytes(
+                card("zTXt", content={"spec": "chara_card_v2", "data": CARD | {"character_book": book}})
+            )
+    begun, busy = time.monotonic(), time.process_time()
+    status, out, _err = run("import", source)
+    took = time.process_time() - busy  # not of the clock on the wall, which others on this machine stretch
+    assert status == 0, out[-500:]
+    print(f"{form}: {took:.1f} s, by the clock {time.monotonic() - begun:.1f} s")
+    assert took < 60

@@ -1,0 +1,391 @@
+"""A machine that is linked to a server: which memory it uses, what is said where the server does not answer as it
+should, and that nothing is lost then."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_transcripts import assistant, event, transcript, user
+from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Server, in_process, serving
+from linked_machines import answering, certificate, link, linked, network, says, token_file
+from stdio_process import command, running
+
+from memory_server.kernel.errors import InvalidInput, QuotaReached, StorageUnwritable
+from memory_server.kernel.link import shared_name, url_of
+from memory_server.storage import link_files
+from memory_server.storage.link_files import LinkFile, Outbox
+
+BOUND, SLACK = 5.0, 1.0
+"""Seconds that a hook may take; and by which a busy machine may make it longer."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("home") / "data", http__token=TOKEN) as made:
+        yield made
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def run(machine: Path, *arguments: str) -> tuple[int, str, str]:
+    return in_process("--data-dir", str(machine), *arguments)
+
+
+def hook(machine: Path, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str]:
+    """The output of the hook, and what it complained about."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    status, out, err = run(machine, "hook")
+    assert status == 0
+    return (json.loads(out) if out.strip() else {}), err
+
+
+def ended(machine: Path, text: str, prompt: str, **fields: Any) -> dict[str, Any]:
+    path = machine.parent / f"{prompt}.jsonl"
+    path.write_bytes(transcript(user(text, prompt), assistant("Noted.")))
+    return event("Stop", transcript_path=str(path), prompt_id=prompt, **fields)
+
+
+def waiting(machine: Path) -> int:
+    return int(json.loads(run(machine, "where", "--json")[1])["waiting"])
+
+
+# --- which memory --------------------------------------------------------------------------------------------
+
+
+def test_commands_and_hooks_use_the_memory_of_the_server_until_the_link_is_taken_away(
+    machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked(machine, server.url)
+    other = linked(machine.parent / "other", server.url)
+    assert server.url in run(machine, "where")[1]
+    assert run(machine, "remember", "The ferry leaves at nine.", "-c", "trip")[0] == 0
+    hook(machine, ended(machine, "The red bicycle is in the cellar.", "p1", session_id="a"), monkeypatch)
+    asked = event("UserPromptSubmit", session_id="b", prompt="Where is the red bicycle?", prompt_id="q")
+    out, err = hook(other, asked, monkeypatch)
+    assert "cellar" in out["hookSpecificOutput"]["additionalContext"]
+    assert err == ""
+    assert "nine" in run(other, "recall", "When does the ferry leave?", "-c", "trip")[1]
+    begun, _ = hook(other, event("SessionStart", session_id="c", source="startup"), monkeypatch)
+    assert "cellar" in begun["hookSpecificOutput"]["additionalContext"]
+    for asked_for in (["list"], ["search", "bicycle"], ["history"], ["recalls"], ["show", "zz"], ["list", "--json"]):
+        status, text, _ = run(other, *asked_for)
+        assert (status, bool(text)) == ((1, False) if asked_for[0] == "show" else (0, True))
+    assert not list(machine.glob("*/short-term-memory.json")), "nothing of it is here"
+    assert run(other, "call", "get_memory_stats", "{}")[0] == 0
+    assert run(machine, "unlink")[0] == 0
+    assert run(machine, "recall", "Where is the red bicycle?") == (0, "", "")
+    assert run(machine, "unlink")[0] == 2
+
+
+def test_what_only_the_server_can_do_is_said_in_a_sentence(machine: Path, server: Server) -> None:
+    linked(machine, server.url)
+    for name in ("doctor", "cleanup", "backup", "export out", "import x.json", "web", "tokens list", "knowledge list"):
+        status, out, err = run(machine, *name.split())
+        assert (status, out) == (2, "")
+        assert err.count("\n") == 1
+        assert "done on the server" in err
+    status, _, err = run(machine, "serve", "--http", "0")
+    assert status == 2
+    assert "unlink" in err
+    assert "done on the server" in run(machine, "forget", "x", "--for-good", "--yes")[2]
+
+
+def test_forgetting_and_taking_back_reach_the_server(machine: Path, server: Server) -> None:
+    linked(machine, server.url)
+    run(machine, "remember", "Dr. Halloran is my dentist.", "-c", "teeth")
+    status, out, _err = run(machine, "forget", "Halloran")
+    assert status == 2, "nobody is there to be asked"
+    assert "Would forget 1 memory" in out
+    status, out, _ = run(machine, "forget", "Halloran", "--yes")
+    assert status == 0
+    change = out.split("`memory-server undo ")[1].split("`")[0]
+    assert "Halloran" not in run(machine, "list", "-c", "teeth")[1]
+    assert run(machine, "undo", change)[0] == 0
+    assert "Halloran" in run(machine, "list", "-c", "teeth")[1]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_window_speaks_with_the_server(machine: Path, server: Server, era: str) -> None:
+    linked(machine, server.url)
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "lines", "version": "1"},
+    }
+    more = {"_meta": meta} if era == MODERN else {}
+    with running(command(machine)) as client:
+        if era == HANDSHAKE:
+            client.connect()
+        else:
+            assert MODERN in client.ask(0, "server/discover", **more)["result"]["supportedVersions"]
+        tools = client.ask(1, "tools/list", **more)["result"]["tools"]
+        assert "remember_turn" in {tool["name"] for tool in tools}
+        said = {"messages": [{"role": "user", "content": f"The boat is named Era {era}."}]}
+        for tool, given in (("remember_turn", said), ("get_memory_stats", {})):
+            answer = client.ask(tool, "tools/call", name=tool, arguments=given, **more)
+            assert not answer["result"].get("isError"), answer
+        assert client.ask(3, "tools/call", name="no_tool", arguments={}, **more)["result"]["isError"]
+        assert "error" in client.ask(4, "no/method", **more)
+        client.stdin.close()
+        assert client.ended() < BOUND
+    assert f"Era {era}" in run(machine, "search", "boat")[1]
+
+
+# --- what is here is sent --------------------------------------------------------------------------------------
+
+
+def test_what_was_remembered_here_is_sent_after_a_dry_run_and_twice_is_once(machine: Path, server: Server) -> None:
+    for number in range(3):
+        run(machine, "remember", f"Letter {number} came from Norway.", "-c", "mail")
+    linked(machine, server.url)
+    assert "3 new" in run(machine, "link", "--send", "--dry-run")[1]
+    status, _, _err = run(machine, "link", "--send")
+    assert status == 2, "nobody is there to be asked"
+    assert "Norway" not in run(machine, "list", "-c", "mail")[1]
+    assert run(machine, "link", "--send", "--yes")[0] == 0
+    assert run(machine, "list", "-c", "mail")[1].count("Norway") == 3
+    assert "3 unchanged" in run(machine, "link", "--send", "--yes")[1]
+    assert run(machine, "list", "-c", "mail")[1].count("Norway") == 3
+
+
+# --- bad days ------------------------------------------------------------------------------------------------
+
+
+def test_offline_a_turn_waits_and_keeps_its_time_and_the_session_is_told_once(
+    machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with network(server.port) as net:
+        linked(machine, net.url)
+        net.target = 1  # nobody listens there
+        asked = event("UserPromptSubmit", session_id="s", prompt="Where is the key?", prompt_id="q")
+        first, err = hook(machine, asked, monkeypatch)
+        assert "delivered later" in first["systemMessage"]
+        assert err.count("\n") == 1
+        assert hook(machine, asked | {"prompt_id": "r"}, monkeypatch) == ({}, "")
+        assert hook(machine, ended(machine, "The key is under the fern.", "p1", session_id="s"), monkeypatch)[1] == ""
+        status, out, err = run(machine, "remember", "The lamp is on.", "-c", "default")
+        assert (status, out) == (0, "Kept here until the server answers: 2 waiting.\n")
+        assert run(machine, "recall", "lamp")[0] == 1
+        assert run(machine, "forget", "lamp", "--yes")[0] == 1, "forgetting does not wait"
+        assert waiting(machine) == 2
+        net.target = server.port
+        status, out, _ = run(machine, "list", "-c", "default", "--json")
+    assert waiting(machine) == 0
+    rows = [
+        json.loads(line) for line in run(linked(machine, server.url), "list", "-c", "default", "--json")[1].splitlines()
+    ]
+    fern = next(row for row in rows if "fern" in row["text"])
+    assert fern["at"].startswith("2026-06-20T08:00:05"), "the time at which it was said"
+
+
+def test_a_turn_that_two_machines_tell_is_kept_once(
+    machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (machine, machine.parent / "other"):
+        linked(each, server.url)
+        hook(each, ended(machine, "The gate code is 4711.", "twin", session_id="same"), monkeypatch)
+    assert run(machine, "search", "4711")[1].count("gate code") == 1
+
+
+PATH = b'{"error":{"kind":"path","message":"There is no such path, or it does not take this method."}}'
+BAD = {
+    "a sign-in page": (says(200, b"<html>Sign in</html>", content_type="text/html"), "sign-in page"),
+    "a redirect": (says(302, b"", location="http://127.0.0.1:9/login"), "another address"),
+    "an older server": (says(404, PATH), "older version"),
+    "another program": (says(200, b"[1]"), "something else"),
+    "a gateway": (says(502, b"bad gateway", content_type="text/plain"), "cannot answer now"),
+    "a refusal": (says(401, b'{"error":{"kind":"token","message":"no"}}'), "does not accept the token"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_answer_of_a_server_is_said_and_a_turn_waits(machine: Path, server: Server, kind: str) -> None:
+    answer, sentence = BAD[kind]
+    with answering(answer) as url:
+        status, out, err = link(machine, url)
+        assert (status, out) == (1, "")
+        assert sentence in err
+        assert err.count("\n") == 1
+        assert not (machine / ".memory-server" / "link.json").exists()
+        linked(machine, server.url)
+        LinkFile(machine).write(link_files.Link(url, str(token_file(machine.parent))))
+        status, out, err = run(machine, "remember", f"Said before {kind}.")
+        assert status == 0
+        assert sentence in err
+        assert run(machine, "recall", "anything")[0] == 1
+        assert waiting(machine) == 1
+    LinkFile(machine).write(link_files.Link(server.url, str(token_file(machine.parent))))
+    assert f"Said before {kind}." in run(machine, "search", "said before")[1] + run(machine, "search", "said before")[1]
+    assert waiting(machine) == 0
+
+
+def test_a_wrong_token_and_one_that_others_may_read_are_refused_and_never_shown(machine: Path, server: Server) -> None:
+    wrong = token_file(machine.parent, "w" * 40)
+    status, out, err = run(machine, "link", server.url, "--token-file", str(wrong))
+    assert (status, out) == (1, "")
+    assert str(wrong) in err
+    assert "wwww" not in err
+    wrong.chmod(0o644)
+    status, _, err = run(machine, "link", server.url, "--token-file", str(wrong))
+    assert status == 2
+    assert f"chmod 600 {wrong}" in err
+    for text in ("", "two words"):
+        token_file(machine.parent, text)
+        assert "one token" in run(machine, "link", server.url, "--token-file", str(wrong))[2]
+
+
+def test_certificates_are_verified(machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    tls, ca = certificate(machine.parent)
+    with network(server.port, tls=tls) as net:
+        status, _, err = link(machine, net.url)
+        assert status == 1
+        assert "--ca" in err
+        linked(machine, net.url, "--ca", str(ca))
+        assert run(machine, "remember", "The kettle is blue.")[0] == 0
+        assert "blue" in run(machine, "search", "kettle")[1]
+        run(machine, "unlink")
+        monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+        linked(machine, net.url)
+
+
+@pytest.mark.parametrize(("days", "name", "sentence"), [(-1, "127.0.0.1", "clock"), (1, "127.0.0.9", "another name")])
+def test_a_certificate_that_has_expired_or_is_for_another_name_is_said(
+    machine: Path, server: Server, days: float, name: str, sentence: str
+) -> None:
+    tls, ca = certificate(machine.parent, days=days, name=name)
+    with network(server.port, tls=tls) as net:
+        status, _, err = link(machine, net.url, "--ca", str(ca))
+    assert status == 1
+    assert sentence in err
+
+
+def test_a_clock_that_is_wrong_by_a_day_is_said(machine: Path) -> None:
+    me = b'{"name":"laptop","tenant":null,"scopes":["read","write"],"version":"1","paused":null}'
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.date_time_string = lambda timestamp=None: "Sat, 20 Jun 2020 08:00:00 GMT"  # type: ignore[method-assign]
+        says(200, me)(handler)
+
+    with answering(answer) as url:
+        status, _, err = link(machine, url)
+    assert status == 0
+    assert "hours off" in err
+
+
+def test_only_a_server_of_this_machine_is_reached_without_tls() -> None:
+    assert url_of("https://home.example/mcp") == "https://home.example"
+    assert url_of("http://localhost:8460/") == "http://localhost:8460"
+    for given in ("http://home.example", "http://10.0.0.1", "ftp://x", "home.example", "https://u:p@x", "https://"):
+        with pytest.raises(InvalidInput):
+            url_of(given)
+
+
+def test_a_folder_has_one_name_on_all_machines() -> None:
+    assert shared_name("/home/ann/shop", "/home/ann") == "~/shop"
+    assert shared_name("/Users/ann/shop", "/Users/ann/") == "~/shop"
+    assert shared_name("/srv/shop", "/home/ann") == "/srv/shop"
+    assert shared_name("/home/anna", "/home/ann") == "/home/anna"
+    assert shared_name(None, "/home/ann") is None
+
+
+# --- the outbox -----------------------------------------------------------------------------------------------
+
+
+def test_a_full_outbox_says_what_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_files, "MOST_TURNS", 2)
+    box = Outbox(tmp_path)
+    assert [box.add({"n": 1}), box.add({"n": 2})] == [1, 2]
+    with pytest.raises(QuotaReached, match="2 turns wait"):
+        box.add({"n": 3})
+    box.delivered(1)
+    monkeypatch.setattr(link_files, "MOST_BYTES", 100)
+    with pytest.raises(QuotaReached):
+        box.add({"n": "x" * 100})
+    assert box.add({"n": 4}) == 3
+    assert box.waiting() == [2, 3]
+    assert box.read(2) == {"n": 2}
+
+
+def test_a_turn_for_which_the_disk_has_no_room_is_not_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = Outbox(tmp_path)
+    box.add({"n": 1})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(link_files.folders, "sync_file", full)
+        with pytest.raises(StorageUnwritable, match="No space left"):
+            box.add({"n": 2})
+    assert box.waiting() == [1]
+    assert box.add({"n": 3}) == 2
+
+
+def test_one_process_delivers_at_a_time_and_a_refused_turn_stands_in_nobodys_way(machine: Path, server: Server) -> None:
+    linked(machine, server.url)
+    box = Outbox(machine)
+    box.add({"path": "/v1/remember_turn", "body": {"messages": "none"}, "headers": {}})
+    with box.turn() as mine, box.turn() as other:
+        assert (mine, other) == (True, False)
+        status, out, _ = run(machine, "remember", "Somebody else delivers.")
+        assert (status, out) == (0, "Kept here until the server answers: 2 waiting.\n")
+    _, _, err = run(machine, "list")
+    assert "does not take a turn" in err
+    assert (waiting(machine), box.refused()) == (0, 1)
+    assert "Somebody else delivers." in run(machine, "search", "delivers")[1]
+
+
+# --- time ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_hook_is_within_its_bound_while_the_server_hangs(
+    machine: Path, request: pytest.FixtureRequest, shares: bool
+) -> None:
+    if shares:
+        request.getfixturevalue("shared")
+    (machine.parent / "hanging").mkdir()
+
+    def seconds(given: dict[str, Any]) -> float:
+        began = time.monotonic()
+        done = subprocess.run(
+            command(machine, "hook"), input=json.dumps(given).encode(), capture_output=True, timeout=60
+        )
+        assert done.returncode == 0
+        return time.monotonic() - began
+
+    with serving(machine.parent / "hanging" / "data", http__token=TOKEN) as server:
+        linked(machine, server.url)
+        with running(command(machine)) as client:
+            client.connect()
+            prompt = event("UserPromptSubmit", prompt="Where?", prompt_id="q")
+            usual = min(seconds(prompt) for _ in range(3))
+            os.kill(server.process.pid, signal.SIGSTOP)
+            try:
+                # It gives up after a second; the rest is what a busy machine takes.
+                assert seconds(prompt) < 1.0 + 2 * usual + SLACK
+                assert seconds(ended(machine, "Here.", "p")) < 1.0 + 2 * usual + SLACK
+            finally:
+                os.kill(server.process.pid, signal.SIGCONT)
+    assert waiting(machine) == 1
