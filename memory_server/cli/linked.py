@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from memory_server.cli.terminal import complain, confirmed, write
-from memory_server.config import Settings, default_data_dir
+from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, MemoryServerError, NotReached, RemoteError
 from memory_server.kernel.link import Link, shared_name
@@ -64,7 +64,7 @@ _delivering: set[asyncio.Task[str | None]] = set()
 
 def home_of(settings: Settings) -> Home:
     now_ms = settings.now_ms
-    return open_home(settings.data_dir or default_data_dir(), lambda: now_ms or time.time_ns() // 1_000_000)
+    return open_home(settings.folder, lambda: now_ms or time.time_ns() // 1_000_000)
 
 
 def link_of(settings: Settings) -> Link | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memory_server.cli.install import edits
 from memory_server.cli.install.steps import ClientFile, InstallPlan, bytes_of
-from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_config_file, default_data_dir, named_config_file
+from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_config_file, named_config_file
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.storage.data_dir import tokens_at
@@ -38,7 +38,7 @@ def plans(settings: Settings, flags: Namespace, environment: Mapping[str, str], 
     named = getattr(flags, "config", None) or named_config_file(environment) or default_config_file()
     wanted = [f"http://{host}:{flags.port}" for host in ("127.0.0.1", "localhost")]
     file = ClientFile.read(Path(named).expanduser().absolute(), edits.of_origins(wanted))
-    tokens = settings.http.tokens or tokens_at(settings.data_dir or default_data_dir())
+    tokens = settings.http.tokens or tokens_at(settings.folder)
     if out:
         return [_removed(place), file.take(), _token_back(TokenFile(tokens.expanduser()))]
     ways = {
