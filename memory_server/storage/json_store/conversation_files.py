@@ -237,7 +237,6 @@ class ConversationFiles(Past):
 
     def adopt(self, state: ConversationState, commits: Sequence[Commit]) -> None:
         """Begin with `state`, of its version, and with its past; the folder is not there yet."""
-        folders.make_folder(self.folder)
         folders.make_folder(self._private)
         journal.keep(self._history, [(each.version, line_of(past.commit_json(each))) for each in commits])
         hashes: dict[str, str | None] = {}
