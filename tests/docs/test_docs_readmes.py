@@ -36,7 +36,6 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
         ("docs/how-to/see-what-it-remembers.md", "docs/how-to/see-what-it-remembers.zh-CN.md"),
         ("docs/how-to/serve-several-users.md", "docs/how-to/serve-several-users.zh-CN.md"),
         ("docs/how-to/two-machines.md", "docs/how-to/two-machines.zh-CN.md"),
-        ("docs/how-to/sillytavern.md", "docs/how-to/sillytavern.zh-CN.md"),
         (TRIGGERS, "docs/reference/trigger-api.zh-CN.md"),
         ("docs/reference/which-tool.md", "docs/reference/which-tool.zh-CN.md"),
         ("docs/tutorial/first-memories.md", "docs/tutorial/first-memories.zh-CN.md"),
