@@ -52,7 +52,7 @@ class Position:
 
     @property
     def newer(self) -> bool:
-        """Whether a newer memory-server wrote the journal, so that this one must not write."""
+        """Whether a newer memory-server wrote the journal: this one must not write."""
         return self.header is not None and self.header.format > journal.FORMAT
 
     @property
@@ -154,15 +154,7 @@ class ConversationFiles(Past):
     def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
         """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
         is of a newer format; OSError. Then nothing was written."""
-        if position.header is not None and position.newer:
-            raise StorageUnwritable(
-                _(
-                    "{folder} is of format {format}, of a newer memory-server; update this one to write to it.",
-                    self.folder,
-                    position.header.format,
-                ),
-                self.folder,
-            )
+        journal.refuse_newer(self.folder, position.header)
         if position.place is None:
             position = self._begin_journal(position, state.version)
         return self._append(position, [past.commit_json(commit)])
@@ -241,11 +233,11 @@ class ConversationFiles(Past):
         folders.make_folder(self._private)
         lines = [(each.version, line_of(past.commit_json(each))) for each in commits]
         journal.keep(self._history, lines)
-        hashes: dict[str, str | None] = {}
-        for name, content in _snapshots_of(state).items():
+        data = _snapshots_of(state)
+        for name, content in data.items():
             folders.replace_file(self.folder / name, content)
             snapshots.write_copy(self._private, name, content)
-            hashes[name] = snapshots.hash_of(content)
+        hashes: dict[str, str | None] = {name: snapshots.hash_of(content) for name, content in data.items()}
         self._write_facts(state.last_cleanup_ms)
         begun = Position(None, None, self._snapshots.marks())
         self._replace_journal(begun, journal.Header(1 + secrets.randbits(32), state.version, hashes))
@@ -284,11 +276,8 @@ class ConversationFiles(Past):
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
             return
-        done = _(
-            "it is kept as {kept}, {records} of its memories could be read, and it is written again",
-            kept,
-            len(broken.records),
-        )
+        read = len(broken.records)
+        done = _("it is kept as {kept}, {records} of its memories could be read, and it is written again", kept, read)
         log.warning("%s cannot be used (%s): %s", path, broken.reason, done)
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
@@ -382,16 +371,6 @@ class ConversationFiles(Past):
     def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
         return replace(position, header=header, place=journal.read(self._journal)[2], torn=b"")
-
-
-def refuse_newer(folder: Path) -> None:
-    """Raises StorageUnwritable: a newer memory-server wrote the conversation in `folder`."""
-    header = journal.read_header(folder / folders.PRIVATE / "journal.jsonl")
-    if header is not None and header.format > journal.FORMAT:
-        raise StorageUnwritable(
-            _("{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format),
-            folder,
-        )
 
 
 def _snapshots_of(state: ConversationState) -> dict[str, bytes]:
