@@ -271,7 +271,8 @@ def _mend(add: Add) -> None:
     _switch(work, "--reindex", _("find the words of older memories again, with the present settings"))
     _dry_run(doctor, _("with --repair or --reindex: say what would change"))
     about, example = _("Copy conversations with their past to another store."), "copy --to postgresql://host/memories"
-    copy = add("copy", "stores.copy", about, example, opens=False, changes=True, listed=_UNLISTED)
+    both = ("copy, migrate", _("Copy all to another store; renew its tables."))
+    copy = add("copy", "stores.copy", about, example, opens=False, changes=True, listed=both)
     _argument(copy, "conversations", "CONVERSATION", _("conversations to copy; by default all"), nargs="*")
     from_ = _("folder or URL of PostgreSQL; by default what the settings say")
     _argument(copy, "--from", "STORE", from_, dest="from_")
@@ -342,11 +343,11 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 
 def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
-    demo = add("demo", "demo.demo", about, "demo", opens=False)
+    both = ("demo, tools, call", _("Try it on a sample chat; list tools, and call one."))
+    demo = add("demo", "demo.demo", about, "demo", opens=False, listed=both)
     _switch(demo, "--why", _("also the words and points by which each memory came"))
     about = _("List the tools, or show one with an example.")
-    both = ("tools, call", _("List the tools, and call one."))
-    tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False, listed=both)
+    tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False, listed=_UNLISTED)
     _argument(tools, "name", "TOOLSET|TOOL", _("only this toolset, or the arguments of this tool"), nargs="?")
     _json(tools)
     about, example = _("Call a tool and print its result as JSON."), "call get_memory_stats '{}'"

@@ -17,7 +17,7 @@ from memory_server.interchange import own
 from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
 from memory_server.knowledge.entry import Entry
-from memory_server.remote import WRONG_CLOCK_SECONDS, Remote
+from memory_server.remote import Remote
 from memory_server.storage.link_files import token_in
 from sandbox.locale import _, counted
 
@@ -53,13 +53,7 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
     )
     if "write" not in me.get("scopes", ()):
         complain(_("this token only reads, so turns of this machine wait here until it has another one"))
-    if abs(remote.clock_off) > WRONG_CLOCK_SECONDS:
-        complain(
-            _(
-                "this machine's clock is {hours:+.1f} hours off; turns have the times that it says",
-                remote.clock_off / 3_600,
-            )
-        )
+    linked.warn_of_clock(remote)
     hint(_("What was remembered here stays here; `memory-server link --send` gives it to the server."))
     return None
 

@@ -45,18 +45,8 @@ AFTER_SECONDS, AFTER_HOOK_SECONDS = 3.0, 0.5
 _TOLD = "not reached"
 _OF_THE_TURN = (400, 413, 422)
 """Status of a turn that the server will never take."""
-_OWN_FLAGS = (
-    "data-dir",
-    "config",
-    "log-level",
-    "now",
-    "seed",
-    "language",
-    "tenant",
-    "toolsets",
-    "tools",
-    "exclude-tools",
-)
+OF_THIS_MACHINE = ("data-dir", "config", "tenant", "now", "seed", "log-level", "toolsets", "tools", "exclude-tools")
+"""Flags that say what a process of this machine uses; the server refuses them."""
 _kept: dict[tuple[Link, str], Remote] = {}
 """The connections of a process that lasts."""
 _delivering: set[asyncio.Task[str | None]] = set()
@@ -242,10 +232,16 @@ async def run(link: Link, settings: Settings, flags: Namespace, folder: Path | N
             return 0
         return await _sent_command(asker, flags, work)
     finally:
-        if abs(asker.remote.clock_off) > 600:
-            ahead = asker.remote.clock_off / 3_600
-            complain(_("this machine's clock is {hours:+.1f} hours off; turns have the times that it says", ahead))
+        warn_of_clock(asker.remote)
         await asker.end(AFTER_SECONDS)
+
+
+def warn_of_clock(remote: Remote) -> None:
+    from memory_server.remote import WRONG_CLOCK_SECONDS
+
+    if abs(remote.clock_off) > WRONG_CLOCK_SECONDS:
+        ahead = remote.clock_off / 3_600
+        complain(_("this machine's clock is {hours:+.1f} hours off; turns have the times that it says", ahead))
 
 
 async def window(
@@ -389,7 +385,7 @@ def sent_arguments(typed: Sequence[str]) -> list[str]:
         name, equals, _value = word.removeprefix("--").partition("=")
         if word == "--":
             return [*kept, word, *words]
-        if word.startswith("--") and name in _OWN_FLAGS:
+        if word.startswith("--") and name in (*OF_THIS_MACHINE, "language"):
             if not equals:
                 next(words, None)
         elif word not in ("--no-daemon", "--read-only"):

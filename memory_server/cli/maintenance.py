@@ -180,11 +180,8 @@ async def cleanup(app: App, flags: Namespace) -> None:
                 continue
             if engine.keeps == "conversations":
                 count, remaining = len(cleaned.left), cleaned.remaining
-                done = (
-                    _("would forget {number}, keeps {remaining}", count, remaining)
-                    if flags.dry_run
-                    else _("forgot {number}, keeps {remaining}", count, remaining)
-                )
+                would = _("would forget {number}, keeps {remaining}", count, remaining)
+                done = would if flags.dry_run else _("forgot {number}, keeps {remaining}", count, remaining)
                 later = _(" ({due} of them for later runs)", cleaned.due) if cleaned.due else ""
                 out.print(f"[bold]{escape(cleaned.place)}[/] {translated(done)}{translated(later)}")
                 spared = spared or 0 < remaining <= kept
@@ -283,11 +280,8 @@ async def _reindex(app: App, flags: Namespace) -> int:
             for edit in done.changes
             if (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
         ]
-        said = (
-            _("would change {other} of {total}", len(other), done.total)
-            if flags.dry_run
-            else _("changed {other} of {total}", len(other), done.total)
-        )
+        would = _("would change {other} of {total}", len(other), done.total)
+        said = would if flags.dry_run else _("changed {other} of {total}", len(other), done.total)
         out.print(f"[bold]{escape(conversation.id)}[/] {translated(said)}{translated(change)}")
         if flags.dry_run:
             for edit in other[:SHOWN]:
@@ -387,9 +381,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
 def _print(found: Sequence[Finding]) -> None:
     out = console()
     for finding in found:
-        style = STYLES[finding.grade]
-        grade, what = padded(finding.grade, 8), escape(finding.what)
-        out.print(f"[{style}]{grade}[/] {escape(finding.about)}: {what}")
+        grade = f"[{STYLES[finding.grade]}]{padded(finding.grade, 8)}[/]"
+        out.print(f"{grade} {escape(finding.about)}: {escape(finding.what)}")
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
     errors, warnings = counted(counts["error"], "error"), counted(counts["warning"], "warning")
     # Not `counted`: the notes that people keep are counted too, and have another word in Chinese.

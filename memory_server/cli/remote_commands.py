@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_server.app import App, Shared
 from memory_server.cli.hook.claude_code import HookEvent, Turn
 from memory_server.cli.hook.command import Heard, answer
-from memory_server.cli.linked import SENT
+from memory_server.cli.linked import OF_THIS_MACHINE, SENT
 from memory_server.cli.parser import PACKAGE, function_of, parsed
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
@@ -30,7 +30,6 @@ from memory_server.tools.base.shapes import Messages, Text
 from sandbox.locale import spoken_here
 
 Name = Annotated[Text, Field(max_length=1_000)]
-_OF_THIS_MACHINE = ("data_dir", "config", "tenant", "now", "seed", "log_level", "toolsets", "tools", "exclude_tools")
 
 
 class _Body(BaseModel):
@@ -126,7 +125,7 @@ def _flags(arguments: list[str]) -> Namespace:
             flags = parsed(arguments)
     except SystemExit as error:
         raise InvalidInput("The arguments cannot be used: {reason}.", told.getvalue().strip()) from error
-    if any(hasattr(flags, each) for each in _OF_THIS_MACHINE):
+    if any(hasattr(flags, each.replace("-", "_")) for each in OF_THIS_MACHINE):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
     if told.getvalue():
         complain(told.getvalue().strip())

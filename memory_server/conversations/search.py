@@ -327,7 +327,8 @@ class ShortTermSearch:
         asking: Asking,
     ) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
-        from memory_server.conversations.recall.index import Searched, index_of
+        from memory_server.conversations.recall.columns import Searched
+        from memory_server.conversations.recall.index import index_of
         from memory_server.conversations.recall.indexed_selection import decide
 
         searched = [

@@ -114,9 +114,10 @@ class Home:
 
     def refuse_newer(self, conversation_id: str) -> None:
         """Raises StorageUnwritable: a newer memory-server has written a conversation."""
-        from memory_server.storage.json_store.examination import refuse_newer
+        from memory_server.storage.partition import journal
 
-        refuse_newer(find_folder(self.place, conversation_id))
+        folder = find_folder(self.place, conversation_id)
+        journal.refuse_newer(folder, journal.read_header(folder / folders.PRIVATE / "journal.jsonl"))
 
     def place_of(self, conversation_id: str) -> str:
         """Where a conversation is kept, for people."""

@@ -6,10 +6,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
-from memory_server.storage.options import StorageSettings
+from memory_server.conversations.changes import Change
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.ports import Decide, Result
+from memory_server.kernel.errors import StorageUnwritable
+from memory_server.storage.json_store.open_conversation import StoreParameters
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -25,13 +30,17 @@ class Openable(Protocol):
         ...
 
 
+class _Abandoned(Exception):
+    """Nobody waits for the result, and nothing has happened yet."""
+
+
 O = TypeVar("O", bound=Openable)  # noqa: E741
 
 
 class OpenOnes(dict[str, O]):
     """The open ones by last use, the newest last; `use` opens them by `make`."""
 
-    def __init__(self, make: Callable[[str], O], parameters: StorageSettings) -> None:
+    def __init__(self, make: Callable[[str], O], parameters: StoreParameters) -> None:
         super().__init__()
         self._make, self._parameters = make, parameters
         self._sweep: asyncio.TimerHandle | None = None
@@ -64,6 +73,34 @@ class OpenOnes(dict[str, O]):
                 self._let_go(about_to_be_used=0)
 
             self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_minutes * 60, swept)
+
+    async def decided(
+        self,
+        decide: Decide[Result],
+        read: Callable[[], Awaitable[ConversationState]],
+        commit: Callable[[Decide[Result]], Coroutine[Any, Any, tuple[Result, str | None]]],
+    ) -> tuple[Result, str | None]:
+        """What `commit` gives, for `ConversationStore.update`; read-only, nothing may change. What was not decided
+        when its caller was cancelled does not happen."""
+        if self._parameters.read_only:
+            changes, result = decide(await read())
+            if changes:
+                raise StorageUnwritable(
+                    _("This server is read-only and changed nothing; start it without --read-only.")
+                )
+            return result, None
+        abandoned = False
+
+        def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
+            if abandoned:
+                raise _Abandoned
+            return decide(state)
+
+        try:
+            return await asyncio.shield(self.begin(commit(decide_if_wanted)))
+        except asyncio.CancelledError:
+            abandoned = True
+            raise
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task of its own for `work`: a cancelled caller must not stop a commit half-way."""

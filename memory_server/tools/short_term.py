@@ -20,10 +20,10 @@ from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories.memories import Call
 from memory_server.memories.reasons import joined_words, reason
 from memory_server.memories.recalls import Given
-from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
+from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
-from memory_server.tools.short_term_results import StatsResult
+from memory_server.tools.short_term_results import CleanupResult, DeleteResult, StatsResult
 from nlp import says_little
 from nlp.grams import FUNCTION_CHARACTERS
 from sandbox.locale import _, counted, joined, n_, said_in
@@ -338,24 +338,6 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     ]
 
 
-class DeleteResult(Result):
-    deletedCount: Annotated[int, From("forgotten", len)]
-    remainingCount: Annotated[int, From("remaining")]
-    dryRun: bool | None = None
-    changeId: str | None = None
-
-    def __str__(self) -> str:
-        verb = _("Would delete") if self.dryRun else _("Deleted")
-        count = counted(self.deletedCount, "memory")
-        return _(
-            "{verb} {number}; remaining: {remaining_count}.{undo_hint}",
-            verb,
-            count,
-            self.remainingCount,
-            undo_hint(self.changeId),
-        )
-
-
 @tool(
     title="Forget matching memories",
     description="Delete the short-term memories whose text holds a word or matches a regular expression.",
@@ -383,21 +365,6 @@ async def get_memory_stats(call: Call, conversation_id: ConversationId = None) -
     return StatsResult.of(await call.conversations.get(conversation_id).short_term.statistics())
 
 
-class CleanupResult(Result):
-    removedCount: Annotated[int, From("forgotten", len)]
-    remainingCount: Annotated[int, From("remaining")]
-    changeId: str | None = None
-
-    def __str__(self) -> str:
-        count = counted(self.removedCount, "memory")
-        return _(
-            "Forgot {number}; remaining: {remaining_count}.{undo_hint}",
-            count,
-            self.remainingCount,
-            undo_hint(self.changeId),
-        )
-
-
 @tool(
     title="Forget faded memories",
     description="Forget what has faded, beyond 20,000 memories (usually). Happens daily by itself.",
@@ -413,11 +380,9 @@ class FrequentResult(Result):
     conversation_id: str | None = None
 
     def __str__(self) -> str:
-        return (
-            _("Most memories are in `{conversation}`.", self.conversation_id)
-            if self.conversation_id
-            else _("Nothing is stored yet.")
-        )
+        if self.conversation_id is None:
+            return _("Nothing is stored yet.")
+        return _("Most memories are in `{conversation}`.", self.conversation_id)
 
 
 @tool(

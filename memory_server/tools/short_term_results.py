@@ -1,11 +1,11 @@
-"""Results of the toolset `short-term`: how many memories there are, and how they score."""
+"""Results of the toolset `short-term`: how many memories there are, how they score, and what was forgotten."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from memory_server.kernel.times import iso
-from memory_server.tools.base.result import From, Result, hundredths, when
+from memory_server.tools.base.result import From, Result, hundredths, undo_hint, when
 from sandbox.locale import _, counted, joined, n_
 
 
@@ -49,3 +49,28 @@ def notice(damaged: int) -> str:
         damaged,
     )
     return _("A file was damaged: {kept} set aside; `memory-server doctor` says which.", kept)
+
+
+class DeleteResult(Result):
+    deletedCount: Annotated[int, From("forgotten", len)]
+    remainingCount: Annotated[int, From("remaining")]
+    dryRun: bool | None = None
+    changeId: str | None = None
+
+    def __str__(self) -> str:
+        verb = _("Would delete") if self.dryRun else _("Deleted")
+        return _left(verb, self.deletedCount, self.remainingCount, self.changeId)
+
+
+class CleanupResult(Result):
+    removedCount: Annotated[int, From("forgotten", len)]
+    remainingCount: Annotated[int, From("remaining")]
+    changeId: str | None = None
+
+    def __str__(self) -> str:
+        return _left(_("Forgot"), self.removedCount, self.remainingCount, self.changeId)
+
+
+def _left(verb: str, count: int, remaining: int, change_id: str | None) -> str:
+    number = counted(count, "memory")
+    return _("{verb} {number}; remaining: {remaining_count}.{undo_hint}", verb, number, remaining, undo_hint(change_id))

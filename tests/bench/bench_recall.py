@@ -27,7 +27,8 @@ from memory_server.config.recall import parameters
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import RecallQuery

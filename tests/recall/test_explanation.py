@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
 
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import Chance, Explanation, Verdict, explain
-from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_text

@@ -13,8 +13,9 @@ from sample_memories import DAY, HOUR, NOW, memory, query_of
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
-from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.kernel.fusion import fused, needed_cosine

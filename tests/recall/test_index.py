@@ -18,8 +18,9 @@ from trigger_table import TableRunner
 from memory_server.conversations.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall import gram_index, selection
+from memory_server.conversations.recall.columns import Columns, Searched
 from memory_server.conversations.recall.gram_index import LONGEST_MERGED, GramIndex
-from memory_server.conversations.recall.index import MIN_TOMBSTONES, Columns, Floats, Index, Searched, index_of
+from memory_server.conversations.recall.index import MIN_TOMBSTONES, Floats, Index, index_of
 from memory_server.conversations.recall.indexed_selection import decide, matched
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
 from memory_server.conversations.recall.relevance import receipts

@@ -12,8 +12,9 @@ from memory_server import App, Message, Settings
 from memory_server.conversations.changes import Commit, Muted, apply, taking_back
 from memory_server.conversations.model import MOST_MUTED, ConversationState, ShortTermMemory, muting_places
 from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
-from memory_server.conversations.recall.index import Searched, index_of
+from memory_server.conversations.recall.index import index_of
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.kernel.errors import InvalidInput

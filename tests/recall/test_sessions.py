@@ -16,8 +16,9 @@ from memory_server import App, Message, Session, Settings, ShortTermMemory
 from memory_server.conversations.changes import Added, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import Verdict, explain
-from memory_server.conversations.recall.index import Index, Searched, index_of
+from memory_server.conversations.recall.index import Index, index_of
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall, hold_of

@@ -20,7 +20,8 @@ from memory_server import open_memory
 from memory_server.conversations.changes import Added, Forgotten, apply
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.index import Index, Searched, index_of
+from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.index import Index, index_of
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.conversations.recall.relevance import match_needed, rarity, receipts

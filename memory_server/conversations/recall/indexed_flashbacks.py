@@ -6,7 +6,8 @@ from random import Random
 
 import numpy as np
 
-from memory_server.conversations.recall.index import Columns, Floats, Integers
+from memory_server.conversations.recall.columns import Columns
+from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.parameters import RecallParameters
 
 

@@ -14,7 +14,8 @@ from random import Random
 import numpy as np
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
+from memory_server.conversations.recall.columns import Columns, Searched
+from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
 from memory_server.conversations.recall.indexed_flashbacks import around, drawn, flashback_weights
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import (

@@ -26,7 +26,8 @@ from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused,
 from memory_server.kernel.messages import NOTHING, Session
 
 if TYPE_CHECKING:
-    from memory_server.conversations.recall.index import Columns, Integers, Mask
+    from memory_server.conversations.recall.columns import Columns
+    from memory_server.conversations.recall.index import Integers, Mask
 
 Hold = Literal["in_context", "too_young", "muted"]
 NEAR = 3

@@ -99,9 +99,8 @@ class OtherLayout(Exception):
 
 
 def lines_of_array(data: bytes) -> Iterator[Json]:
-    """The records of an array as `dump_array` wrote it, one after the other: only one record's JSON is in memory at a
-    time, which halves the time and the memory. Raises OtherLayout if another program wrote it, or it is broken;
-    `load_array` tells which."""
+    """The records of an array as `dump_array` wrote it, one after the other, which halves the time and the memory.
+    Raises OtherLayout if another program wrote it, or it is broken; `load_array` tells which."""
     if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
         raise OtherLayout
     loads_line = strict_json.loads if strict_json.may_hold_long_integers(data) else orjson.loads
@@ -208,21 +207,9 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         "conversation_id": memory.conversation_id,
         "messages": [message_json(message) for message in memory.messages],
     }
-    if memory.pinned:
-        record["pinned"] = True
-    if memory.indexed_with:
-        record["indexedWith"] = memory.indexed_with
-    if memory.role_weights:
-        record["roleWeights"] = dict(memory.role_weights)
-    if memory.session is not None:
-        record["session"] = memory.session
-    if memory.folder is not None:
-        record["folder"] = memory.folder
-    if memory.turn is not None:
-        record["turn"] = memory.turn
-    if memory.muted:
-        record["muted"] = list(memory.muted)
-    return record | dict(memory.extra)
+    more: Json = {"pinned": memory.pinned, "indexedWith": memory.indexed_with, "roleWeights": dict(memory.role_weights)}
+    more |= {"session": memory.session, "folder": memory.folder, "turn": memory.turn, "muted": list(memory.muted)}
+    return record | {name: value for name, value in more.items() if value} | dict(memory.extra)
 
 
 def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
@@ -244,12 +231,10 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
     folder = sys.intern(rest.pop("folder")) if _is_text(rest.get("folder")) else None
     turn = rest.pop("turn") if _is_text(rest.get("turn")) else None
-    muted = places_of(rest.get("muted"))
-    if muted:
-        del rest["muted"]
-    weights_given = _role_weights(rest.get("roleWeights"))
-    if weights_given:
-        del rest["roleWeights"]
+    muted, weights_given = places_of(rest.get("muted")), _role_weights(rest.get("roleWeights"))
+    for key, known in (("muted", muted), ("roleWeights", weights_given)):
+        if known:
+            del rest[key]
     return ShortTermMemory(
         id=_text(rest.pop("id", None)),
         time_ms=milliseconds(time),
@@ -403,9 +388,8 @@ def long_term(record: Json) -> LongTermMemory:
 
 
 def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermMemory]:
-    """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`: see
-    `short_terms`. Raises NotARecord with the number of the first record that cannot be read, or is more than may be
-    stored."""
+    """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`, and what
+    is raised: as in `short_terms`."""
     memories: dict[str, LongTermMemory] = {}
     for memory in _whole_file(records, long_term, ours):
         if memory.name in memories:

@@ -52,7 +52,7 @@ class Position:
 
     @property
     def newer(self) -> bool:
-        """Whether a newer memory-server wrote the journal, so that this one must not write."""
+        """Whether a newer memory-server wrote the journal: this one must not write."""
         return self.header is not None and self.header.format > journal.FORMAT
 
     @property
@@ -154,15 +154,7 @@ class ConversationFiles(Past):
     def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
         """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
         is of a newer format; OSError. Then nothing was written."""
-        if position.header is not None and position.newer:
-            raise StorageUnwritable(
-                _(
-                    "{folder} is of format {format}, of a newer memory-server; update this one to write to it.",
-                    self.folder,
-                    position.header.format,
-                ),
-                self.folder,
-            )
+        journal.refuse_newer(self.folder, position.header)
         if position.place is None:
             position = self._begin_journal(position, state.version)
         return self._append(position, [past.commit_json(commit)])
@@ -282,11 +274,8 @@ class ConversationFiles(Past):
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
             return
-        done = _(
-            "it is kept as {kept}, {records} of its memories could be read, and it is written again",
-            kept,
-            len(broken.records),
-        )
+        read = len(broken.records)
+        done = _("it is kept as {kept}, {records} of its memories could be read, and it is written again", kept, read)
         log.warning("%s cannot be used (%s): %s", path, broken.reason, done)
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.conversations.archive import Archived, Horizon
-from memory_server.conversations.changes import Change, Commit
+from memory_server.conversations.changes import Commit
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.folder_names import FolderNames, find_folder, subfolders
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
@@ -27,7 +27,6 @@ from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 from memory_server.storage.open_ones import OpenOnes
-from sandbox.locale import _
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
@@ -56,27 +55,12 @@ class JsonFileStore:
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
     ) -> tuple[Result, str | None]:
         conversation = self._open.use(conversation_id)
-        if self._parameters.read_only:
-            changes, result = decide(await conversation.read())
-            if changes:
-                raise StorageUnwritable(
-                    _("This server is read-only and changed nothing; start it without --read-only."), self.data_dir
-                )
-            return result, None
-        wait_seconds = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
-        abandoned = False
+        wait = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
 
-        def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
-            if abandoned:
-                raise asyncio.CancelledError  # nobody waits for the result, and nothing has happened yet
-            return decide(state)
+        def commit(decide: Decide[Result]) -> Coroutine[Any, Any, tuple[Result, str | None]]:
+            return conversation.update(decide, by=by, at_ms=self._clock(), wait_seconds=wait)
 
-        try:
-            work = conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), wait_seconds=wait_seconds)
-            return await asyncio.shield(self._open.begin(work))
-        except asyncio.CancelledError:
-            abandoned = True
-            raise
+        return await self._open.decided(decide, conversation.read, commit)
 
     async def read(self, conversation_id: str) -> ConversationState:
         return await self._open.use(conversation_id).read()

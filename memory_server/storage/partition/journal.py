@@ -26,6 +26,7 @@ import orjson
 
 from memory_server.kernel import files as folders
 from memory_server.kernel import strict_json
+from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.files import locks_fail, open_file, read_file, sync_file
 from memory_server.kernel.nesting import deeper
 from sandbox.locale import _
@@ -116,6 +117,15 @@ def read_header(path: Path) -> Header | None:
             return _header(file.readline())
     except FileNotFoundError:
         return None
+
+
+def refuse_newer(folder: Path, header: Header | None) -> None:
+    """Raises StorageUnwritable: a newer memory-server wrote the journal in `folder`, so this one must not write."""
+    if header is not None and header.format > FORMAT:
+        raise StorageUnwritable(
+            _("{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format),
+            folder,
+        )
 
 
 def _header(line: bytes) -> Header | None:

@@ -193,7 +193,7 @@ class Database:
                 self._pool.open()
         # Asked again and again: a pool that gave up to connect begins again only when it is asked.
         with self._pool.connection(min(attempt.left, _POOL_SECONDS)) as connection:
-            connection.deadline = attempt.deadline + 1.0  # of the server is the first word about a lock
+            connection.deadline = attempt.deadline + 1.0  # lock_timeout of the server ends first, with its own error
             attempt.connection = connection
             try:
                 if not self._ready:

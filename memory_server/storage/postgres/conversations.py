@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from memory_server.conversations.archive import Archived, Horizon, archived
 from memory_server.conversations.changes import (
     Added,
-    Change,
     Commit,
     Forgotten,
     Restored,
@@ -30,7 +29,7 @@ from memory_server.conversations.changes import (
 )
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
-from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import codec
@@ -111,27 +110,13 @@ class PostgresStore:
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
     ) -> tuple[Result, str | None]:
-        if self._parameters.read_only:
-            changes, result = decide(await self.read(conversation_id))
-            if changes:
-                raise StorageUnwritable(
-                    _("This server is read-only and changed nothing; start it without --read-only.")
-                )
-            return result, None
-        abandoned = False
-
-        def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
-            if abandoned:
-                raise _Abandoned  # nobody waits for the result, and nothing has happened yet
-            return decide(state)
-
         one = self._open.use(conversation_id)
-        wait_seconds = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
-        try:
-            return await asyncio.shield(self._open.begin(self._update(one, decide_if_wanted, by, wait_seconds)))
-        except asyncio.CancelledError:
-            abandoned = True
-            raise
+        wait = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
+
+        def commit(decide: Decide[Result]) -> Coroutine[Any, Any, tuple[Result, str | None]]:
+            return self._update(one, decide, by, wait)
+
+        return await self._open.decided(decide, lambda: self.read(conversation_id), commit)
 
     async def _update(
         self, one: _Open, decide: Decide[Result], by: str, wait_seconds: float
@@ -275,10 +260,6 @@ class PostgresStore:
             return look(attempt.connection)
 
         return await self._database.run(work, seconds=self._parameters.wait_seconds)
-
-
-class _Abandoned(Exception):
-    """Nobody waits any more."""
 
 
 @contextlib.asynccontextmanager

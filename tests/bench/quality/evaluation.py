@@ -22,7 +22,8 @@ from typing import Any, TypeVar
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.index import Index, Searched
+from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
