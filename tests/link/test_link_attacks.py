@@ -1,0 +1,166 @@
+"""A linked machine and its server, where one of them is hostile: a token of one tenant reaches nothing else of the
+server by a command, and no answer of a server harms the machine that asked."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from http_server import Asker, Server, give, in_process, said, serving
+from linked_machines import answering, linked, says
+
+from memory_server import remote
+from memory_server.kernel.errors import NotReached
+from memory_server.kernel.link import Link
+from memory_server.remote import Remote
+
+MARK = "zanzibar"
+"""A word that only others have: the user of the server, and another tenant."""
+
+
+class Place(NamedTuple):
+    server: Server
+    folder: Path
+    mine: Asker
+    reads: Asker
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A server whose user has a layer of all projects, and two tenants."""
+    home = tmp_path_factory.mktemp("home")
+    folder, layer = home / "data", home / ".multi-agent-mcp" / "memory"
+    layer.mkdir(parents=True)
+    (layer / f"{MARK}.md").write_text(f"---\nkey: {MARK}\n---\n\nThe {MARK} of the server's user.\n", "utf-8")
+    tokens = [give(folder, name, "--tenant", name) for name in ("mine", f"{MARK}-other")]
+    reads = give(folder, "reads", "--tenant", "mine", "--read-only")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        with serving(folder, "--toolsets=all,notes,layers", http__requests_per_minute="600000") as server:
+            made = Place(server, folder, Asker(server.url, tokens[0]), Asker(server.url, reads))
+            Asker(server.url, tokens[1]).done("remember_turn", **said(f"{MARK} is where I live"))
+            made.mine.done("remember_turn", **said("my cat is Miso"))
+            yield made
+
+
+def command(asker: Asker, *arguments: str, name: str | None = None, **more: Any) -> httpx2.Response:
+    return asker.call(f"commands/{name or arguments[0]}", {"arguments": list(arguments), **more})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["list", "--family", "layers", "--json"],
+        ["search", MARK],
+        ["search", MARK, "--family", "layers", "--json"],
+        ["search", MARK, "--scope", "all", "--archived"],
+        ["show", MARK],
+        ["history", "--json"],
+        ["recalls", "--json"],
+        ["explain", MARK, "--ask", MARK],
+        ["forget", MARK, "--dry-run"],
+        ["forget", MARK, "--yes"],
+        ["undo", "--pattern", MARK],
+        ["import", "-", "--format", "native", "--ask", f"where is {MARK}?"],
+    ],
+)
+def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(place: Place, arguments: list[str]) -> None:
+    layer = files(place.folder.parent / ".multi-agent-mcp")
+    answer = command(place.mine, *arguments)
+    shown = answer.text.replace("conversation", "")
+    for word in arguments:
+        shown = shown.replace(f"`{word}`", "").replace(f"words of {word}", "")
+    assert f"the {MARK}" not in shown.lower()
+    assert f"{MARK} is" not in shown
+    assert f"{MARK}-other" not in shown
+    assert str(place.folder.parent) not in shown
+    assert files(place.folder.parent / ".multi-agent-mcp") == layer
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "--data-dir", "/"],
+        ["list", "--data", "/"],
+        ["--data-dir", "/", "list"],
+        ["list", "--tenant", "zanzibar-other"],
+        ["list", "--tenan", "zanzibar-other"],
+        ["list", "--config=/etc/passwd"],
+        ["list", "--now", "2020-01-01"],
+        ["list", "--seed", "1"],
+        ["search", "x", "--toolsets", "all"],
+        ["list", "--timezone", "../../etc/passwd"],
+        ["list", "-c", "../../x"],
+        ["import", "/etc/passwd"],
+        ["import", "-", "/etc/passwd"],
+        ["import", "@/etc/passwd"],
+        ["forget", "x", "--for-g", "--yes"],
+        ["forget", "x", "--in-b", "--yes"],
+        ["list", "--help"],
+        ["list", "--version"],
+        ["doctor"],
+        ["list", "--limit", "1000000"],
+        ["recalls", "-n", "1000000"],
+    ],
+)
+def test_a_command_names_nothing_of_the_server(place: Place, arguments: list[str]) -> None:
+    before = command(place.mine, "history", "--json").text
+    name = next(each for each in arguments if each in ("list", "import", "forget", "search", "recalls", "doctor"))
+    answer = command(place.mine, *arguments, name=name)
+    assert answer.status_code in (400, 404), answer.text
+    assert answer.json()["error"]["message"].strip(" :.") != "The arguments cannot be used"
+    assert "root:" not in answer.text
+    assert command(place.mine, "history", "--json").text == before
+    assert command(place.mine, *arguments, name="pin").status_code == 400
+    assert command(place.mine, "list").json()["status"] == 0
+    assert "usage:" not in place.server.said()
+
+
+def test_a_token_that_only_reads_changes_nothing(place: Place) -> None:
+    record = {"format": "memory-server", "version": 1, "conversation": "c"}
+    commands: list[tuple[list[str], dict[str, Any]]] = [
+        (["import", "-", "--format", "chat"], {"input": "user: hello\nassistant: hi\n"}),
+        (["import", "-"], {"input": json.dumps(record)}),
+        (["forget", "cat", "--yes"], {}),
+        (["undo", "--pattern", "cat"], {}),
+        (["pin", "ab"], {}),
+        (["mute", "ab"], {}),
+        (["pause"], {}),
+        (["resume"], {}),
+    ]
+    before = command(place.reads, "history", "--json").text
+    for arguments, more in commands:
+        assert command(place.reads, *arguments, **more).status_code in (400, 403), arguments
+    stop = {"event": "Stop", "turn": "t1", "messages": said("a dog")["messages"], "session": "s"}
+    place.reads.call("commands/hook", stop)
+    asked = {"event": "UserPromptSubmit", "messages": said("my cat")["messages"], "session": "s", "prompt_id": "p"}
+    assert place.reads.call("commands/hook", asked).status_code == 200
+    assert command(place.reads, "history", "--json").text == before
+    assert json.loads(command(place.reads, "recalls", "--json").text)["output"] == ""
+
+
+def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    asker_token = give(folder, "a", "--tenant", "a")
+    with serving(folder, http__tenant_mb="0.02", http__tenant_idle_minutes="0.005") as server:
+        asker = Asker(server.url, asker_token)
+        for number in range(5):
+            asker.call("add_short_term_memory", said(f"{number} " + "word " * 2_000))
+        asker.call("add_short_term_memory", said("more"))
+        stop = {"event": "Stop", "turn": "t1", "messages": said("a dog " * 200)["messages"], "session": "s"}
+        assert asker.call("commands/hook", stop).status_code == 507
+        chat = {"input": "user: hello\nassistant: hi\n"}
+        assert command(asker, "import", "-", "--format", "chat", **chat).status_code == 507
+        assert command(asker, "forget", "word", "--yes").status_code == 200
