@@ -15,7 +15,7 @@ from typing import Any
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, QuotaReached, StorageUnwritable
-from memory_server.kernel.link import Link
+from memory_server.kernel.link import Link, url_of
 from memory_server.storage.json_store import codec
 from memory_server.storage.small_files import locked
 from sandbox.locale import _
@@ -35,7 +35,7 @@ class LinkFile:
         """None: there is no link. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
         try:
             known = codec.load_object(folders.read_file(self._path))
-            return Link(str(known["url"]), str(known["token_file"]), known.get("ca"))
+            return Link(url_of(str(known["url"])), str(known["token_file"]), known.get("ca"))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError) as error:

@@ -164,3 +164,99 @@ def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path:
         chat = {"input": "user: hello\nassistant: hi\n"}
         assert command(asker, "import", "-", "--format", "chat", **chat).status_code == 507
         assert command(asker, "forget", "word", "--yes").status_code == 200
+
+
+# --- a hostile server ----------------------------------------------------------------------------------------
+
+ESCAPES = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\x9b2J\r\x08 red \x1b[31mthis\x1b[0m"
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def asked_of(url: str) -> dict[str, Any]:
+    async def ask() -> dict[str, Any]:
+        asker = Remote(Link(url, "token"), "t")
+        try:
+            return await asker.ask("/v1/me", seconds=20)
+        finally:
+            await asker.aclose()
+
+    return asyncio.run(ask())
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("content-type", "application/json")
+    handler.end_headers()
+    try:
+        while True:
+            handler.wfile.write(b" " * 100_000)
+    except OSError:
+        handler.close_connection = True
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        endless,
+        says(200, gzip.compress(b'{"a": "' + b" " * 2_000_000 + b'"}'), content_encoding="gzip"),
+        says(200, b"[" * 100_000),
+        says(200, b'{"a": ' * 100_000),
+        says(200, b'{"a": ' + b"9" * 100_000 + b"}"),
+        says(302, b"{}", location="http://127.0.0.2:1/v1/me"),
+        says(307, b"{}", location="http://127.0.0.2:1/v1/me"),
+        says(200, b"<script>", content_type="text/html"),
+    ],
+)
+def test_no_answer_of_a_server_harms_who_asked(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "MOST_BYTES", 1_000_000)
+    with answering(answer) as url, pytest.raises(NotReached) as refused:
+        asked_of(url)
+    assert url in str(refused.value)
+    assert str(refused.value).count("\n") == 0
+
+
+@pytest.mark.parametrize("status", [0, "x", [], None, {}, 1e400, -7, 10**30])
+def test_a_terminal_obeys_nothing_that_a_server_says(machine: Path, status: object) -> None:
+    said = {"name": ESCAPES, "scopes": 7, "version": "1", "output": ESCAPES, "errors": ESCAPES, "status": status}
+    with answering(says(200, json.dumps(said).encode())) as url:
+        linked(machine, url)
+        done, out, err = in_process("--data-dir", str(machine), "list")
+    assert done == (0 if status == 0 else 1)
+    for text in (out, err):
+        assert "\x1b[31mthis\x1b[0m" in text
+        assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set("\x1b\x07\x08\x9b\r")
+    refusal = {"error": {"kind": "x", "message": ESCAPES}}
+    with answering(says(403, json.dumps(refusal).encode())) as url:
+        (machine / ".memory-server" / "link.json").write_text(json.dumps({"url": url, "token_file": "token"}))
+        (machine.parent / "token").chmod(0o600)
+        _, out, err = in_process("--data-dir", str(machine), "list")
+    assert not set(out + err) & set("\x1b\x07\x08\x9b\r")
+
+
+def test_a_terminal_obeys_nothing_that_somebody_said(machine: Path) -> None:
+    def run(*arguments: str) -> str:
+        status, out, err = in_process("--no-daemon", "--data-dir", str(machine), *arguments)
+        assert status == 0, err
+        return out + err
+
+    run("remember", f"miso {ESCAPES}", "-c", "c")
+    shown = [run("list", "-c", "c"), run("show", ""), run("search", "miso"), run("forget", "miso", "--dry-run")]
+    for text in (*shown, run("history"), run("explain", "miso", "--ask", "miso")):
+        assert "miso" in text
+        assert not set(text) & set("\x1b\x07\x08\x9b\r")
+
+
+def test_a_link_to_a_server_that_is_not_encrypted_is_not_used(machine: Path) -> None:
+    place = machine / ".memory-server" / "link.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({"url": "http://home.example", "token_file": str(machine / "token")}))
+    status, _, err = in_process("--data-dir", str(machine), "list")
+    assert status == 2
+    assert "not encrypted" in err
