@@ -125,7 +125,8 @@ def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = ()) -> 
         padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
         line = "  ".join([*padded, clipped(last, room)]).rstrip()
         shown = Text(line, style="" if number else "bold")
-        shown.highlight_words(marked if number else (), "reverse", case_sensitive=False)
+        if number and marked:  # of no words each place is one, which takes seconds
+            shown.highlight_words(marked, "reverse", case_sensitive=False)
         out.print(shown)
 
 

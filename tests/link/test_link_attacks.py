@@ -17,6 +17,7 @@ from http_server import Asker, Server, give, in_process, said, serving
 from linked_machines import answering, linked, says
 
 from memory_server import remote
+from memory_server.cli import show
 from memory_server.kernel.errors import NotReached
 from memory_server.kernel.link import Link
 from memory_server.remote import Remote
@@ -251,6 +252,17 @@ def test_a_terminal_obeys_nothing_that_somebody_said(machine: Path) -> None:
     for text in (*shown, run("history"), run("explain", "miso", "--ask", "miso")):
         assert "miso" in text
         assert not set(text) & set("\x1b\x07\x08\x9b\r")
+
+
+def test_an_id_that_all_memories_begin_with_shows_no_thousands(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "MOST", 1)
+    for number in range(2):
+        in_process("--no-daemon", "--data-dir", str(machine), "remember", f"The cat is number {number}.")
+    status, out, err = in_process("--no-daemon", "--data-dir", str(machine), "show", "")
+    assert (status, out) == (2, "")
+    assert "write more of it" in err
 
 
 def test_a_link_to_a_server_that_is_not_encrypted_is_not_used(machine: Path) -> None:
