@@ -92,7 +92,7 @@ class App:
         self.full = False
         self._folder = None if shared is None else shared.folder
         self._owner = owner = None if shared is None else shared.app
-        self._apart = apart = apart or (owner is not None and owner._apart)
+        self._apart: bool = apart or (owner is not None and owner._apart)
         room = self if owner is None else owner
         self.clock: Callable[[], int] = _clock(settings) if owner is None else owner.clock
         self.sandbox: TriggerSandbox = sandbox or (
@@ -149,7 +149,7 @@ class App:
         here, work = "", None
         with suppress(OSError):  # the folder is gone
             here = str(self._folder or Path.cwd())
-            work = None if apart else folder_of_work(Path(here))
+            work = None if self._apart else folder_of_work(Path(here))
         self.call = Call(self.memories, self.conversations, asker={"by": N_("command"), "cwd": here}, folder=work)
         self._life: Literal["new", "open", "closed"] = "new"
 

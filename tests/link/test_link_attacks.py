@@ -9,12 +9,14 @@ import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import httpx2
 import pytest
 from http_server import Asker, Server, give, in_process, said, serving
 from linked_machines import answering, linked, says
+from postgres import postgres
 
 from memory_server import remote
 from memory_server.cli import show
@@ -167,6 +169,19 @@ def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path:
         assert command(asker, "forget", "word", "--yes").status_code == 200
 
 
+def test_no_tenant_sees_where_the_database_is(tmp_path: Path) -> None:
+    url, tenant = postgres(), f"test-{token_hex(8)}"
+    token = give(tmp_path / "data", "a", "--tenant", tenant)
+    with serving(tmp_path / "data", "--toolsets=all", store=url) as server:
+        asker = Asker(server.url, token)
+        asker.done("remember_turn", **said("my cat is Miso"))
+        answers = [command(asker, "search", "x"), command(asker, "show", "abcd"), command(asker, "list")]
+        answers.append(asker.call("health_check"))
+    assert "the database" in answers[0].text + answers[1].text
+    for answer in answers:
+        assert "postgresql:" not in answer.text
+
+
 # --- a hostile server ----------------------------------------------------------------------------------------
 
 ESCAPES = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\x9b2J\r\x08 red \x1b[31mthis\x1b[0m"
@@ -254,9 +269,7 @@ def test_a_terminal_obeys_nothing_that_somebody_said(machine: Path) -> None:
         assert not set(text) & set("\x1b\x07\x08\x9b\r")
 
 
-def test_an_id_that_all_memories_begin_with_shows_no_thousands(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_id_that_all_memories_begin_with_shows_no_thousands(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(show, "MOST", 1)
     for number in range(2):
         in_process("--no-daemon", "--data-dir", str(machine), "remember", f"The cat is number {number}.")
