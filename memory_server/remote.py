@@ -103,11 +103,11 @@ class Remote:
     def _read(self, answer: httpx2.Response) -> dict[str, Any]:
         if (trouble := self.trouble_of(answer)) is not None:
             raise NotReached(trouble)
+        self.reached = answer.status_code < 500
         if answer.status_code != 200:
             raise self.refusal_of(answer)
         if not isinstance(said := _json(answer), dict):
             raise NotReached(_("{url} answers with something else than a memory server does.", self.link.url))
-        self.reached = True
         return said
 
     def refusal_of(self, answer: httpx2.Response) -> RemoteError:

@@ -12,6 +12,7 @@ from nlp.enrichment import (
     SupportsDatedMessage,
     enriched_keywords,
     gram_weight,
+    is_speaker,
     normal_form,
     sought_grams,
     sought_names,
@@ -29,7 +30,15 @@ from nlp.keywords import (
 from nlp.segment import engine_name
 from nlp.stems import says_little
 
-__all__ = ["Enrichment", "QueryTerm", "QueryWeights", "SupportsDatedMessage", "enriched_keywords", "gram_weight"]
+__all__ = [
+    "Enrichment",
+    "QueryTerm",
+    "QueryWeights",
+    "SupportsDatedMessage",
+    "enriched_keywords",
+    "gram_weight",
+    "is_speaker",
+]
 __all__ += ["normal_form", "sought_grams", "sought_names", "sought_words", "words_in"]
 __all__ += ["ROLE_WEIGHTS", "Keyword", "SupportsMessage", "extract_keywords", "extract_message_keywords", "load"]
 __all__ += ["engine_name", "says_little"]

@@ -358,6 +358,11 @@ def _speaker(name: str, options: Enrichment) -> str:
     return _key(name, options) + ":"
 
 
+def is_speaker(word: str) -> bool:
+    """Whether a word of a memory says who spoke."""
+    return word.endswith(":")
+
+
 def _split(text: str, finders: Sequence[Callable[[str], Iterable[Span]]]) -> Iterator[str | Span]:
     """The words that the finders find in `text`, and the text between them. An earlier finder wins over a later one."""
     if not finders:

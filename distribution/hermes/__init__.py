@@ -32,7 +32,7 @@ SETTINGS = {
     "flashbacks": ("Memories that come by chance · 偶然想起几条", "0"),
 }
 """What each setting means, and its default."""
-_FILE, _TOKEN = "memory_server.json", "MEMORY_SERVER_TOKEN"
+_FILE, _TOKEN = "memory_server.json", "HERMES_MEMORY_TOKEN"
 _LOCAL = ("cli", "tui", "acp", "desktop")
 """Platforms on which the one who speaks is the owner of this Hermes."""
 _SPEAKER = re.compile(r"\[([^\]\n]{1,80})\] (.*)", re.DOTALL)

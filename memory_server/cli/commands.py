@@ -248,7 +248,7 @@ def _mend(add: Add) -> None:
     _dry_run(cleanup, _("say what would be forgotten, and why"))
 
     about = _("Copy all memories, while servers go on writing.")
-    both = ("backup", _("Copy all memories; backup list, restore, delete."))
+    both = ("backup, copy", _("Copy all memories; backup list, restore, delete."))
     backup = add("backup", "maintenance.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", _("name of the backup; by default the time"), nargs="?")
     add("backup list", "maintenance.backups", _("List the backups."), "backup list", listed=_UNLISTED)
@@ -263,9 +263,8 @@ def _mend(add: Add) -> None:
     for made in (restore, delete):
         _argument(made, "name", "NAME", _("name of the backup"))
 
-    doctor = add(
-        "doctor", "maintenance.doctor", _("Examine folder, disk, files and clock; mend them."), "doctor", about_c=_ALL
-    )
+    about = _("Examine folder, disk, files and clock; mend them.")
+    doctor = add("doctor", "maintenance.doctor", about, "doctor", about_c=_ALL, listed=("doctor, migrate", about))
     _switch(doctor, "--json", _("print the findings as JSON"))
     work = doctor.add_mutually_exclusive_group()
     _switch(work, "--repair", _("mend broken files, and save every memory that they hold"))

@@ -119,7 +119,7 @@ class Home:
 
     def refuse_newer(self, conversation_id: str) -> None:
         """Raises StorageUnwritable: a newer memory-server has written a conversation."""
-        from memory_server.storage.json_store.conversation_files import refuse_newer
+        from memory_server.storage.json_store.examination import refuse_newer
 
         refuse_newer(find_folder(self.place, conversation_id))
 

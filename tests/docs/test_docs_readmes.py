@@ -31,6 +31,7 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
         ("docs/how-to/memory-for-several-users.md", "docs/how-to/memory-for-several-users.zh-CN.md"),
         ("docs/how-to/memory-in-astrbot.md", "docs/how-to/memory-in-astrbot.zh-CN.md"),
         ("docs/how-to/memory-in-hermes.md", "docs/how-to/memory-in-hermes.zh-CN.md"),
+        ("docs/how-to/memory-in-sillytavern.md", "docs/how-to/memory-in-sillytavern.zh-CN.md"),
         ("docs/how-to/memory-unasked.md", "docs/how-to/memory-unasked.zh-CN.md"),
         ("docs/how-to/see-what-it-remembers.md", "docs/how-to/see-what-it-remembers.zh-CN.md"),
         ("docs/how-to/serve-several-users.md", "docs/how-to/serve-several-users.zh-CN.md"),

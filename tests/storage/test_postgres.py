@@ -134,7 +134,8 @@ async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:
         assert two.last_run_ms() == NOW
 
 
-async def test_a_pause_of_one_node_is_one_of_all(tmp_path: Path) -> None:
+async def test_a_pause_of_one_node_is_one_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_server.storage.postgres.ledger.PAUSE_SECONDS", -1.0)
     with tenant_of_its_own() as (_, tenant):
         given = Settings(store=f"{postgres()}#{tenant}", data_dir=tmp_path, seed=1)
         async with open_memory(settings=given) as one, open_memory(settings=given) as two:
@@ -149,7 +150,10 @@ async def test_a_pause_of_one_node_is_one_of_all(tmp_path: Path) -> None:
             assert two.home.size() > 0
 
 
-async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_the_event_loop() -> None:
+async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("memory_server.storage.postgres.ledger.PAUSE_SECONDS", -1.0)
     with tenant_of_its_own() as (_, tenant):
         database = Database(postgres(), options=PostgresSettings(connections=1))
         store, pause = PostgresStore(database, tenant, lambda: NOW), PauseRow(database, tenant)

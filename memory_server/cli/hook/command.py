@@ -75,7 +75,7 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
     if (patience is None or patience.end()) and said:
         write(said)
         sys.stdout.flush()
-    if patience is not None and asker is not None:
+    if asker is not None:
         await asker.end(linked.AFTER_HOOK_SECONDS)
 
 

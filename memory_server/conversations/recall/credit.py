@@ -10,7 +10,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.selection import Recall, Recalled
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message
-from nlp.stems import says_little
+from nlp import is_speaker, says_little
 
 # An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
 # memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
@@ -24,7 +24,8 @@ RARE_SHARE, RARE_LEAST = 0.01, 2
 
 
 def words_said(messages: Sequence[Message], wording: KeywordOptions, now_ms: int) -> frozenset[str]:
-    return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
+    words = (keyword.word for keyword in wording.of_memory(messages, now_ms))
+    return frozenset(word for word in words if not (says_little(word) or is_speaker(word)))
 
 
 def used(

@@ -20,7 +20,7 @@ from memory_server.conversations.model import LongTermMemory, Memory, ShortTermM
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.times import DAY_MS, local
-from nlp import says_little
+from nlp import is_speaker, says_little
 
 SortBy = Literal["relevance", "timestamp", "score"]
 
@@ -142,7 +142,7 @@ SCORES: tuple[tuple[str, float], ...] = (("negative", 0.0), ("low", 10.0), ("med
 """Bands of score with the points at which each ends (the Node original's)."""
 
 _DAY = re.compile(r"\d{1,2}月\d{1,2}日")
-"""A word that names a day, as nlp/date_words.py writes it. Days are left out, because every memory has one."""
+"""A word that names a day, as nlp/date_words.py writes it. Days and speakers are left out: every memory has some."""
 
 Words = Sequence[tuple[str, float]]
 """Words of one memory with their weights."""
@@ -189,7 +189,7 @@ def overview(
             weights[word] += weight
         for word in dict(of_one):  # a record of another program may hold a word twice
             holders[word] += 1
-    counting = (word for word in weights if not (_DAY.fullmatch(word) or says_little(word.lower())))
+    counting = (word for word in weights if not (_DAY.fullmatch(word) or is_speaker(word) or says_little(word.lower())))
     heaviest = nsmallest(top, counting, key=lambda word: (-weights[word], word))
     tags = Counter(tag for memory in memories for tag in tags_of(memory))
     times = [memory.made_ms for memory in memories]

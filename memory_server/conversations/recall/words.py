@@ -23,6 +23,7 @@ from nlp import (
     QueryTerm,
     QueryWeights,
     enriched_keywords,
+    is_speaker,
     normal_form,
     sought_grams,
     sought_names,
@@ -202,8 +203,8 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
-    """The heaviest words of a memory as people read them, each once."""
-    return list(dict.fromkeys(spelt_words(memory, most)))
+    """The heaviest words of a memory as people read them, each once; without the speakers, whom its text names."""
+    return list(dict.fromkeys(word for word in spelt_words(memory) if not is_speaker(word)))[:most]
 
 
 def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:

@@ -213,7 +213,7 @@ class ConversationFiles(Past):
             return position
         if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
-        data = _snapshots_of(state)
+        data = snapshots.contents_of(state)
         asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
         if self._snapshots.marks() != position.marks:
             # Edited a moment ago: an edit must be read first, and is never written over.
@@ -237,18 +237,16 @@ class ConversationFiles(Past):
 
     def adopt(self, state: ConversationState, commits: Sequence[Commit]) -> None:
         """Begin with `state`, of its version, and with its past; the folder is not there yet."""
-        folders.make_folder(self.folder)
         folders.make_folder(self._private)
-        lines = [(each.version, line_of(past.commit_json(each))) for each in commits]
-        journal.keep(self._history, lines)
+        journal.keep(self._history, [(each.version, line_of(past.commit_json(each))) for each in commits])
         hashes: dict[str, str | None] = {}
-        for name, content in _snapshots_of(state).items():
+        for name, content in snapshots.contents_of(state).items():
             folders.replace_file(self.folder / name, content)
             snapshots.write_copy(self._private, name, content)
             hashes[name] = snapshots.hash_of(content)
         self._write_facts(state.last_cleanup_ms)
-        begun = Position(None, None, self._snapshots.marks())
-        self._replace_journal(begun, journal.Header(1 + secrets.randbits(32), state.version, hashes))
+        header = journal.Header(1 + secrets.randbits(32), state.version, hashes)
+        self._replace_journal(Position(None, None, self._snapshots.marks()), header)
 
     # --- parts -----------------------------------------------------------------------------------------
 
@@ -382,23 +380,6 @@ class ConversationFiles(Past):
     def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
         return replace(position, header=header, place=journal.read(self._journal)[2], torn=b"")
-
-
-def refuse_newer(folder: Path) -> None:
-    """Raises StorageUnwritable: a newer memory-server wrote the conversation in `folder`."""
-    header = journal.read_header(folder / folders.PRIVATE / "journal.jsonl")
-    if header is not None and header.format > journal.FORMAT:
-        raise StorageUnwritable(
-            _("{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format),
-            folder,
-        )
-
-
-def _snapshots_of(state: ConversationState) -> dict[str, bytes]:
-    return {
-        snapshots.SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
-        snapshots.LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
-    }
 
 
 def conversation_id_in(folder: Path) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from memory_server.kernel import files as folders
 from memory_server.kernel import times
 from memory_server.kernel.backups import BackupNotFound
-from memory_server.kernel.errors import StorageError
+from memory_server.kernel.errors import StorageError, StorageUnwritable
 from memory_server.kernel.files import locks_fail, try_lock
 from memory_server.kernel.folder_names import find_folder, folder_name, hash_in, hashed_name, subfolders
 from memory_server.kernel.private import Pause
@@ -351,3 +351,13 @@ def _backups(data_dir: Path) -> Iterator[Said]:
         yield "ok", _("{found}, the newest of {iso}", len(found), times.iso(found[0].created_ms))
     if not found and data_dir.exists():
         yield "note", _("There is none; `memory-server backup` makes one.")
+
+
+def refuse_newer(folder: Path) -> None:
+    """Raises StorageUnwritable: a newer memory-server wrote the conversation in `folder`."""
+    header = journal.read_header(folder / folders.PRIVATE / "journal.jsonl")
+    if header is not None and header.format > journal.FORMAT:
+        raise StorageUnwritable(
+            _("{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format),
+            folder,
+        )

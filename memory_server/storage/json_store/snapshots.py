@@ -113,6 +113,14 @@ class HandEdit:
     broken: Mapping[str, Broken]
 
 
+def contents_of(state: ConversationState) -> dict[str, bytes]:
+    """Both snapshots of a state, by name."""
+    return {
+        SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
+        LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
+    }
+
+
 def write_copy(private: Path, name: str, data: bytes) -> None:
     """Keep a copy of the snapshot `name` as it was last written or read after an edit, compressed to a quarter."""
     folders.replace_file(private / f"{name}.zlib", zlib.compress(data, _LEVEL))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +16,8 @@ from memory_server.storage.postgres.connection import Attempt, Database
 
 LEASE_SECONDS, RENEWED_SECONDS = 15 * 60, 60
 """How long a node that ended in the middle keeps others from upkeep, and how often one that goes on says so."""
+PAUSE_SECONDS = 1.0
+"""How long a node may not know that another one paused: each call asks, and the event loop waits for the answer."""
 _SMALL_SECONDS = 2.0
 """Patience for a fact that a call in the event loop asks for."""
 
@@ -82,11 +86,17 @@ _GIVE_BACK = "update memory_server.upkeep set holder = null, until = null where 
 
 
 class PauseRow(_Row):
-    """As `PauseNote`, for all nodes."""
+    """As `PauseNote`, for all nodes; what another node says counts within `PAUSE_SECONDS`."""
+
+    _asked: tuple[float, tuple[Any, ...] | None] = (-inf, None)
 
     def read(self, now_ms: int) -> Pause | None:
         """Raises StorageError: it cannot be known."""
-        row = self._one("select until_ms from memory_server.pauses where tenant = %(tenant)s")
+        now = time.monotonic()
+        at, row = self._asked
+        if now - at > PAUSE_SECONDS:
+            row = self._one("select until_ms from memory_server.pauses where tenant = %(tenant)s")
+            self._asked = now, row
         return None if row is None or (row[0] is not None and row[0] <= now_ms) else Pause(row[0])
 
     def write(self, pause: Pause) -> None:
@@ -95,6 +105,8 @@ class PauseRow(_Row):
             "on conflict (tenant) do update set until_ms = %(1)s",
             pause.until_ms,
         )
+        self._asked = -inf, None
 
     def remove(self) -> None:
         self._one("delete from memory_server.pauses where tenant = %(tenant)s")
+        self._asked = -inf, None
