@@ -91,7 +91,7 @@ class _Sentences(httpx2.AsyncBaseTransport):
             answer = await self.remote.http.send(request, stream=True)
         except (httpx2.HTTPError, OSError) as error:
             return _refusal(self.remote.reason_of(error))
-        if answer.headers.get("content-type", "").startswith("text/event-stream") and answer.status_code < 400:
+        if answer.headers.get("content-type", "").startswith("text/event-stream") and answer.is_success:
             return httpx2.Response(answer.status_code, headers=answer.headers, stream=answer.stream)
         try:
             answer = await self.remote.whole(answer)
