@@ -24,6 +24,7 @@ from memory_server.kernel.errors import NotReached
 from memory_server.kernel.link import Link
 from memory_server.remote import Remote
 
+OFTEN = {"http__requests_per_minute": "600000"}
 MARK = "zanzibar"
 """A word that only others have: the user of the server, and another tenant."""
 
@@ -46,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     reads = give(folder, "reads", "--tenant", "mine", "--read-only")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
-        with serving(folder, "--toolsets=all,notes,layers", http__requests_per_minute="600000") as server:
+        with serving(folder, "--toolsets=all,notes,layers", upkeep__enabled="false", **OFTEN) as server:
             made = Place(server, folder, Asker(server.url, tokens[0]), Asker(server.url, reads))
             Asker(server.url, tokens[1]).done("remember_turn", **said(f"{MARK} is where I live"))
             made.mine.done("remember_turn", **said("my cat is Miso"))
