@@ -279,6 +279,29 @@ def test_an_id_that_all_memories_begin_with_shows_no_thousands(machine: Path, mo
     assert "write more of it" in err
 
 
+def test_a_turn_that_is_none_is_put_aside_and_the_token_goes_to_no_other_server(machine: Path) -> None:
+    asked: list[str] = []
+
+    def elsewhere(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        says(200, b"{}")(handler)
+
+    said = {"name": "a", "scopes": ["write"], "version": "1", "status": 0, "stored": True, "id": "1"}
+    with answering(says(200, json.dumps(said).encode())) as url, answering(elsewhere) as other:
+        outbox = linked(machine, url) / ".memory-server" / "outbox"
+        outbox.mkdir()
+        good = {"path": "/v1/remember_turn", "body": {}, "headers": {}}
+        bad = [{"path": f"{other}/x"}, {"path": 7}, {"path": None}, {"headers": []}, {"headers": {"a": 1}}]
+        turns = [*(good | each for each in bad), good | {"headers": {"a": "b\r\nc: d"}}, {"body": 1}, [], good]
+        for number, turn in enumerate(turns, 1):
+            (outbox / f"{number:012}.json").write_text(json.dumps(turn))
+        status, out, err = in_process("--data-dir", str(machine), "remember", "The ferry leaves at nine.")
+    assert (status, out, err) == (0, f"Remembered on {url}.\n", "")
+    assert asked == []
+    assert len(list((outbox / "refused").iterdir())) == len(turns) - 1
+    assert not list(outbox.glob("*.json"))
+
+
 def test_a_link_to_a_server_that_is_not_encrypted_is_not_used(machine: Path) -> None:
     place = machine / ".memory-server" / "link.json"
     place.parent.mkdir(parents=True)
