@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from test_package import modules
 
-from memory_server.cli.hook import claude_code
 from memory_server.conversations.recall.passages import chunks_of
-from memory_server.interchange import folder_forms
+from memory_server.interchange import folder_forms, transcripts
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import HEAD, without_recalled
@@ -43,8 +42,8 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.kernel.backups._NAME": (whole, "a", ("a", ".", "a.")),
     "memory_server.kernel.backups._RESERVED": (whole, "con", (".", ".a")),
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
-    "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
-    "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
+    "memory_server.interchange.transcripts.OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
+    "memory_server.interchange.transcripts._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
     "sandbox.javascript.sought._SURE": (anywhere, "", ("a", "é", "的", "a\u200d")),
     "sandbox.javascript.needs._TOKEN": (
         at_start,
@@ -117,7 +116,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
 FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "the signs of a note": (lambda text: duplicates._tokens(f"a{text}b"), (".", "!", ".!", ",", "的.", "a-", "'")),
     "the words of a transcript": (
-        claude_code._cleaned,
+        transcripts.cleaned,
         ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),
     ),
     "terms of an index": (terms_of, ("a", "的", "a\u0300", "c++", "c#", "🎂\u200d", "🇨", "्", "a्")),

@@ -65,5 +65,5 @@ def enrichment(settings: Settings) -> Enrichment:
         return Enrichment()
     words = settings.words
     names = dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))
-    switches = words.model_dump(include={"normal_forms", "scripts", "dates", "stems", "long_texts"})
-    return Enrichment(simplified=words.simplified and can_simplify(), speakers=True, words=tuple(names), **switches)
+    switches = words.model_dump(include={"normal_forms", "scripts", "dates", "stems", "speakers", "long_texts"})
+    return Enrichment(simplified=words.simplified and can_simplify(), words=tuple(names), **switches)

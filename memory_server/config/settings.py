@@ -119,6 +119,8 @@ class WordSettings(Section):
     which it was said."""
     stems: bool = True
     """Whether English and Russian words count by their stems: `websockets` finds `websocket`."""
+    speakers: bool = True
+    """Whether a memory is found by the name of who spoke: 老王 finds what he said."""
     long_texts: bool = True
     """Whether the weight of a word falls only with the square root of the length of its message, and no word is
     dropped, so that what is said once in a long answer is found."""

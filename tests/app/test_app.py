@@ -105,7 +105,13 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
     made = parameters(Settings())
     assert dataclasses.replace(made, wording=KeywordOptions()) == Parameters(recall=USUAL)
     assert made.wording.enrichment == Enrichment(
-        simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
+        simplified=can_simplify(),
+        normal_forms=True,
+        scripts=True,
+        dates=True,
+        stems=True,
+        speakers=True,
+        long_texts=True,
     )
     assert made.wording.emphasis == QueryWeights(
         earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
@@ -198,7 +204,7 @@ def test_compat_node_keeps_as_many_as_the_settings_say() -> None:
 def test_without_opencc_the_other_words_are_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_server.config.recall.can_simplify", lambda: False)
     assert parameters(Settings()).wording.enrichment == Enrichment(
-        normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
+        normal_forms=True, scripts=True, dates=True, stems=True, speakers=True, long_texts=True
     )
 
 
