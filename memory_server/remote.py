@@ -162,5 +162,5 @@ class Remote:
 def _json(answer: httpx2.Response) -> Any:
     try:
         return answer.json()
-    except ValueError:  # it was cut, or is none
+    except ValueError:  # it was cut, or is not JSON
         return None
