@@ -60,7 +60,8 @@ def sentences(package: str) -> Catalog:
 def extracted(
     file: IO[bytes], keywords: Iterable[str], *_more: Any, **_options: Any
 ) -> Iterator[tuple[int, str, Any, list[str]]]:
-    """A reader of Python for Babel, which sees calls in f-strings, both texts of `a if b else c`, and `counted`."""
+    """A reader of Python for Babel, which sees calls in f-strings, both texts of `a if b else c`, `counted`, and the
+    titles of tools."""
     from sandbox.locale import forms
 
     for node in ast.walk(ast.parse(file.read())):
@@ -71,6 +72,9 @@ def extracted(
             yield node.lineno, called, tuple(text for one in node.args[:2] for text in _texts(one)), []
         elif called == "counted" and len(node.args) == 2:
             yield from ((node.lineno, "n_", forms(noun), []) for noun in _texts(node.args[1]))
+        elif called == "tool":
+            titles = (one.value for one in node.keywords if one.arg == "title")
+            yield from ((node.lineno, "_", text, []) for title in titles for text in _texts(title))
         elif called in keywords and node.args:
             yield from ((node.lineno, called, text, []) for text in _texts(node.args[0]))
 

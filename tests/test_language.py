@@ -490,6 +490,23 @@ def test_a_command_is_chinese_where_the_reader_is(tmp_path: Path, capsys: pytest
     assert "No memory has the id or name `x`" in capsys.readouterr().err
 
 
+def test_titles_of_tools_and_sizes_of_files_are_chinese_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--language", "zh", "tools"]) == 0
+    titled = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" ")]
+    assert titled
+    assert not [line for line in titled if not re.search("[一-鿿]", line)]
+    assert main(["--language", "zh", "tools", "--json"]) == 0
+    assert '"title":"Save knowledge of the project"' in capsys.readouterr().out
+    given = ["--language", "zh", "--data-dir", str(tmp_path / "d")]
+    assert main([*given, "remember", "--session", "a", "红茶"]) == 0
+    assert main([*given, "backup", "one"]) == 0
+    assert main([*given, "backup", "list"]) == 0
+    out = capsys.readouterr().out
+    assert out.count(" 字节") == 2
+    assert "bytes" not in out
+    speak("en")
+
+
 def test_the_setting_names_the_language_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.toml").write_text('language = "zh"\n')
     assert main(["--config", str(tmp_path / "s.toml"), "--data-dir", str(tmp_path / "d"), "list"]) == 0

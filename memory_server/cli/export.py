@@ -7,12 +7,11 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rich.filesize import decimal
 
 from memory_server.app import App
 from memory_server.cli.exchanged_files import write_file, write_folder
 from memory_server.cli.inspection import each, not_copied, whereabouts
-from memory_server.cli.terminal import console, escape, hint
+from memory_server.cli.terminal import console, escape, hint, size_text
 from memory_server.conversations.contents import Contents, contents_of
 from memory_server.conversations.conversation import Conversation
 from memory_server.interchange import folder_forms, own
@@ -71,7 +70,7 @@ async def write_memories(
         "{memories} of {conversations}, {decimal}",
         counted(count, "memory"),
         counted(len(held), "conversation"),
-        decimal(size),
+        size_text(size),
     )
     out = console()
     out.print(_("Wrote {target}: {what}, as {form}.", escape(target), what, form))

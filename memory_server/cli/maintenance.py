@@ -12,7 +12,6 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from rich.filesize import decimal
 from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
@@ -27,6 +26,7 @@ from memory_server.cli.terminal import (
     hint,
     print_columns,
     progress,
+    size_text,
     time_text,
     watched,
     write,
@@ -216,7 +216,7 @@ async def backup(app: App, flags: Namespace) -> int:
             counted(one.conversations, "conversation"),
             one.short_term,
             one.long_term,
-            decimal(one.size_bytes),
+            size_text(one.size_bytes),
             _(" Beside it {entries:,} notes and other entries.", made.entries) if made.entries else "",
         )
     )
@@ -256,7 +256,7 @@ async def backups(app: App, _flags: Namespace) -> None:
         counts = (one.conversations, one.short_term, one.long_term)
         first, second, third = ("?" if one.problem else str(count) for count in counts)
         made = time_text(one.created_ms, app.settings.zone)
-        rows.append((one.name, made, first, second, third, decimal(one.size_bytes)))
+        rows.append((one.name, made, first, second, third, translated(size_text(one.size_bytes))))
     if found:
         print_columns(rows)
     else:

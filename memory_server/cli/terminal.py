@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
-from sandbox.locale import _, term, translated
+from sandbox.locale import _, counted, term, translated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,6 +107,13 @@ def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = ()) -> 
         shown = Text(line, style="" if number else "bold")
         shown.highlight_words(marked if number else (), "reverse", case_sensitive=False)
         out.print(shown)
+
+
+def size_text(size: int) -> str:
+    """A size for people: `633 bytes`, `1.2 kB`."""
+    from rich.filesize import decimal
+
+    return counted(size, "byte") if size < 1_000 else decimal(size)
 
 
 def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:

@@ -12,7 +12,7 @@ from memory_server.config import Settings
 from memory_server.tools import DEFAULT_TOOLS, PURPOSES, TOOLSETS, tool_named
 from memory_server.tools.base.tool import Tool
 from sandbox.language import padded
-from sandbox.locale import _
+from sandbox.locale import _, term
 
 _SAID = [{"role": "user", "content": "My cat is called Miso."}]
 _EXAMPLES: Mapping[str, Any] = {
@@ -53,7 +53,7 @@ async def tools(_settings: Settings, flags: Namespace) -> None:
                 write({"toolset": name, "tool": tool.name, "title": tool.title, "default": tool.name in DEFAULT_TOOLS})
             else:
                 offered = "*" if tool.name in DEFAULT_TOOLS else " "
-                out.print(f" {offered} {tool.name:<36}{escape(tool.title)}")
+                out.print(f" {offered} {tool.name:<36}{escape(term(tool.title))}")
     if not flags.json:
         hint(_("* is offered by default; `memory-server tools NAME` shows the arguments of a tool, and an example"))
 
@@ -64,7 +64,7 @@ def _print_tool(tool: Tool, flags: Namespace) -> None:
         write({"tool": tool.name, "title": tool.title, "description": tool.description, "arguments": schema})
         return
     toolset = next(name for name, members in TOOLSETS.items() if tool in members)
-    out.print(f"[bold]{tool.name}[/]  {escape(tool.title)} ({toolset})\n{escape(tool.description)}\n")
+    out.print(f"[bold]{tool.name}[/]  {escape(term(tool.title))} ({toolset})\n{escape(tool.description)}\n")
     for name, about in schema["properties"].items():
         needed = padded("needed", 8) if name in schema.get("required", ()) else " " * 8
         out.print(f"  {name:<18}{needed}{escape(clipped(about.get('description', ''), 90))}", highlight=False)

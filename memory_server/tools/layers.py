@@ -180,17 +180,19 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         return function
 
     pages: dict[str, Any] = {"recalls": True, "paging": Paging("entries")}
-    single = tool(title=f"One entry of {place}", description="The entry of this key.", reinforces=True, recalls=True)
+    single = tool(
+        title=_("One entry of {place}", place), description="The entry of this key.", reinforces=True, recalls=True
+    )
     return (
         tool(
-            title=f"Save knowledge of {place}",
+            title=_("Save knowledge of {place}", place),
             description=f"Save {whose} knowledge that others need later: a decision with its reason, a convention, a "
             "lesson. Not the state of a task, and no secrets. The same key replaces the content.",
             always_loaded=True,
             search_hint="save decision knowledge file share agents",
         )(named("save", save)),
         tool(
-            title=f"Find knowledge of {place}",
+            title=_("Find knowledge of {place}", place),
             description=f"Find {whose} saved knowledge by words in any language, before you decide something.",
             reinforces=True,
             always_loaded=True,
@@ -199,39 +201,39 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         )(named("retrieve", find(archive=False))),
         *((single(named("get", get)),) if name == "project" else ()),
         tool(
-            title=f"List knowledge of {place}",
+            title=_("List knowledge of {place}", place),
             description=f"All of {whose} entries, changed last first.",
             read_only=True,
             **pages,
         )(named("list", listed)),
         tool(
-            title=f"Delete knowledge of {place}",
+            title=_("Delete knowledge of {place}", place),
             description="Delete the file of an entry, without the archive; for owners and admins.",
             destructive=True,
         )(named("delete", delete)),
         tool(
-            title=f"Figures of the knowledge of {place}",
+            title=_("Figures of the knowledge of {place}", place),
             description=f"How many of {whose} entries there are, their tags, and files that cannot be read.",
             read_only=True,
         )(named("summary", summed(archive=False))),
         tool(
-            title=f"Find what was archived of {place}",
+            title=_("Find what was archived of {place}", place),
             description=f"Find {whose} entries that went into the archive, because nobody used them.",
             read_only=True,
             **pages,
         )(named("search_archive", find(archive=True))),
         tool(
-            title=f"List what was archived of {place}",
+            title=_("List what was archived of {place}", place),
             description=f"All of {whose} entries in the archive, archived last first.",
             read_only=True,
             **pages,
         )(named("list_archive", list_archive)),
         tool(
-            title=f"Restore knowledge of {place}",
+            title=_("Restore knowledge of {place}", place),
             description="Bring an entry back out of the archive; for owners and admins.",
         )(named("restore", restore)),
         tool(
-            title=f"Figures of the archive of {place}",
+            title=_("Figures of the archive of {place}", place),
             description=f"How many of {whose} entries are in the archive.",
             read_only=True,
         )(named("archive_summary", summed(archive=True))),

@@ -20,6 +20,7 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
         ("distribution/hermes/README.md", "distribution/hermes/README.zh-CN.md"),
         ("docs/explanation/recall-quality.md", "docs/explanation/recall-quality.zh-CN.md"),
         ("docs/how-to/choose-a-language.md", "docs/how-to/choose-a-language.zh-CN.md"),
+        ("docs/how-to/come-from-elsewhere.md", "docs/how-to/come-from-elsewhere.zh-CN.md"),
         ("docs/how-to/companion-in-process.md", "docs/how-to/companion-in-process.zh-CN.md"),
         ("docs/how-to/companion-over-http.md", "docs/how-to/companion-over-http.zh-CN.md"),
         ("docs/how-to/connect-a-client.md", "docs/how-to/connect-a-client.zh-CN.md"),
