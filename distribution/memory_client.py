@@ -27,6 +27,8 @@ BUSY_SECONDS = 1.0
 """The same where it only had too much to do."""
 WRITE_SECONDS, PERSON_SECONDS = 10.0, 30.0
 """How long it may take to store a turn, for which nobody waits, and what a person asked for by a command."""
+MOST_BYTES = 16_000_000
+"""Of an answer by REST: what is there need not be a memory."""
 MOST_WAITING = 1_000
 """Turns that wait at most; then the oldest are given up."""
 LATE_MS = 60_000
@@ -90,12 +92,13 @@ class MemoryClient:
         try:
             answer: dict[str, Any] = json.loads(await asyncio.wait_for(ask(tool, given), seconds))
             refusal = answer.get("error")
+            failed = MemoryFailed(str(refusal["message"]), str(refusal["kind"])) if refusal else None
         except asyncio.TimeoutError as error:  # noqa: UP041 (before Python 3.11 it is another one)
             raise MemoryFailed(f"The memory did not answer within {seconds:g} s.") from error
-        except (OSError, ValueError, LookupError, AttributeError) as error:
+        except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
             raise MemoryFailed(f"The memory cannot be reached: {error}.") from error
-        if refusal:
-            raise MemoryFailed(refusal["message"], refusal["kind"])
+        if failed:
+            raise failed
         return answer
 
     async def settled(self, seconds: float = WRITE_SECONDS) -> None:
@@ -169,6 +172,11 @@ class MemoryClient:
                 f"Content-Length: {len(given)}",
             )
             writer.write("\r\n".join((*lines, "", "")).encode() + given)
-            return (await reader.read()).split(b"\r\n\r\n", 1)[1]
+            answer = bytearray()
+            while part := await reader.read(1 << 16):
+                answer += part
+                if len(answer) > MOST_BYTES:
+                    raise ValueError(f"it answers with more than {MOST_BYTES:,} bytes")
+            return bytes(answer).split(b"\r\n\r\n", 1)[1]
         finally:
             writer.close()

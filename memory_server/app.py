@@ -90,9 +90,10 @@ class App:
     ) -> None:
         self.settings = settings
         self.full = False
-        self._apart = apart
         self._folder = None if shared is None else shared.folder
         self._owner = owner = None if shared is None else shared.app
+        self._apart: bool = apart or (owner is not None and owner._apart)
+        room = self if owner is None else owner
         self.clock: Callable[[], int] = _clock(settings) if owner is None else owner.clock
         self.sandbox: TriggerSandbox = sandbox or (
             sandbox_of(settings, spare=not brief) if owner is None else owner.sandbox
@@ -120,7 +121,7 @@ class App:
             writable=not settings.read_only,
             session=session,
             paused=self.paused,
-            full=lambda: self.full,
+            full=lambda: room.full,
             meter=self.meter,
             meaning=self._meaning_of(settings),
             erased=lambda texts: self.home.erased.holds(texts),
@@ -132,7 +133,7 @@ class App:
         )
         unasked = frozenset(filter(settings.names_toolset, ("notes", "layers")))
         kept, days, after = self.home.recalls, settings.recalls.days, 0 if brief else AFTER_SECONDS
-        may = lambda: not (settings.read_only or self.full) and self.paused() is None  # noqa: E731
+        may = lambda: not (settings.read_only or room.full) and self.paused() is None  # noqa: E731
         self.recalls: Recalls = owner.recalls if owner else Recalls(kept, self.clock, days, may, after)
         self.memories = Memories(
             self.conversations,
@@ -148,7 +149,7 @@ class App:
         here, work = "", None
         with suppress(OSError):  # the folder is gone
             here = str(self._folder or Path.cwd())
-            work = None if apart else folder_of_work(Path(here))
+            work = None if self._apart else folder_of_work(Path(here))
         self.call = Call(self.memories, self.conversations, asker={"by": N_("command"), "cwd": here}, folder=work)
         self._life: Literal["new", "open", "closed"] = "new"
 

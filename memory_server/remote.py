@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_SECONDS = 5.0
+MOST_BYTES = 64_000_000
+"""Of an answer, unpacked: a small one can hold gigabytes. A server of ours says less."""
 WRONG_CLOCK_SECONDS = 600.0
 """A clock that differs by more gives turns times that are wrong among those of other machines."""
 _EXPIRED, _NOT_YET, _OTHER_NAMES = 10, 9, (62, 64)
@@ -70,7 +72,8 @@ class Remote:
                 for last in (not twice, True):
                     try:
                         method = "GET" if body is None else "POST"
-                        answer = await self.http.request(method, path, json=body, headers=dict(headers or {}))
+                        asked = self.http.build_request(method, path, json=body, headers=dict(headers or {}))
+                        answer = await self.whole(await self.http.send(asked, stream=True))
                         break
                     except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
                         if last:
@@ -80,6 +83,22 @@ class Remote:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
             raise NotReached(self.reason_of(error)) from None  # the error may hold a header, and so the token
         return self._read(answer)
+
+    async def whole(self, answer: httpx2.Response) -> httpx2.Response:
+        """An answer with its body, which is read now. Raises NotReached: it is too large."""
+        import httpx2
+
+        body = bytearray()
+        try:
+            async for part in answer.aiter_bytes():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise NotReached(_("{url} answers with more than {bytes:,} bytes.", self.link.url, MOST_BYTES))
+        finally:
+            await answer.aclose()
+        packed = ("content-encoding", "content-length", "transfer-encoding")
+        kept = [(name, value) for name, value in answer.headers.multi_items() if name not in packed]
+        return httpx2.Response(answer.status_code, headers=kept, content=bytes(body))
 
     def _read(self, answer: httpx2.Response) -> dict[str, Any]:
         if (trouble := self.trouble_of(answer)) is not None:
@@ -162,5 +181,5 @@ class Remote:
 def _json(answer: httpx2.Response) -> Any:
     try:
         return answer.json()
-    except ValueError:  # it was cut, or is not JSON
+    except (ValueError, RecursionError):  # it was cut, or is none
         return None

@@ -213,10 +213,12 @@ class MemoryServerPlugin(Star):
     # What they share
 
     async def _talk(self, event: AstrMessageEvent) -> Talk | None:
-        """Where this message was said; None: nobody knows by whom, so nothing is recalled or stored."""
+        """Where this message was said; None: nobody knows by whom or where, so nothing is recalled or stored."""
         if not (sender := event.get_sender_id()):
             return None
         group = "" if event.is_private_chat() else event.get_group_id() or event.get_session_id()
+        if not group and not event.is_private_chat():
+            return None
         return places(self.config, event.get_platform_id(), sender, group, await self._persona(event))
 
     async def _persona(self, event: AstrMessageEvent) -> str:
@@ -235,7 +237,8 @@ class MemoryServerPlugin(Star):
         if talk is None or talk.person in self._paused:
             return
         said = {"role": "user", "content": event.message_str.strip(), "name": self._name_of(event)}
-        turn, changes = _bounded(f"{talk.mark}{event.message_obj.message_id}", 200), list[tuple[str, str]]()
+        # With the chat: Telegram counts the messages of each group from 1.
+        turn, changes = _bounded(f"{talk.person}/{event.message_obj.message_id}", 200), list[tuple[str, str]]()
         for conversation in talk.stored:
 
             def stored(result: dict[str, Any], conversation: str = conversation) -> None:

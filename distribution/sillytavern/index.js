@@ -20,7 +20,7 @@ const st = () => SillyTavern.getContext();
 const t = (...said) => st().t(...said);
 const settings = () => st().extensionSettings[KEY];
 const usable = () => settings().on && settings().token !== '';
-const tell = (kind, text) => toastr[kind](text, 'memory-server');
+const tell = (kind, text) => toastr[kind](text, 'memory-server', { escapeHtml: true });
 
 // The text without macros: what somebody once said must not act.
 export const inert = text => text.replace(/\{(?=\{)/g, '{ ').replace(/<(?=(?:USER|BOT|CHAR\w*|GROUP)>)/gi, '< ');
@@ -96,7 +96,7 @@ async function ask(path, body, limit = MS.recall, stop = new AbortController().s
   const headers = { Authorization: `Bearer ${settings().token}`, 'Content-Type': 'application/json' };
   const content = body ? { method: 'POST', body: JSON.stringify(body) } : {};
   const signal = AbortSignal.any([AbortSignal.timeout(limit), stop]);
-  const answer = await fetch(address(path), { ...content, headers, signal });
+  const answer = await fetch(address(path), { ...content, headers, signal, redirect: 'error' });
   const said = await answer.json();
   if (!answer.ok) throw Object.assign(new Error(said.error.message), { status: answer.status });
   [pausedUntil, noticed] = [0, false];
@@ -308,7 +308,7 @@ async function memory(_named, given) {
   const known = Object.hasOwn(COMMANDS, name) && (!COMMANDS[name].length || (words && place()));
   const said = known ? await COMMANDS[name](words).catch(error => error.message) : COMMAND;
   tell('info', said);
-  return said;
+  return inert(said); // a script may put it into a message
 }
 
 async function panel() {

@@ -51,7 +51,7 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
             )
         )
     )
-    if "write" not in me.get("scopes", ()):
+    if "write" not in str(me.get("scopes")):
         complain(_("this token only reads, so turns of this machine wait here until it has another one"))
     linked.warn_of_clock(remote)
     hint(_("What was remembered here stays here; `memory-server link --send` gives it to the server."))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from memory_server.cli.terminal import complain, confirmed, write
+from memory_server.cli.terminal import complain, confirmed, from_afar, write
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, MemoryServerError, NotReached, RemoteError
@@ -364,13 +364,14 @@ async def command(
         twice=False,
     )
     if not quiet and (text := str(said.get("output", ""))):
-        write(text.removesuffix("\n"))
+        write(from_afar(text).removesuffix("\n"))
     _print_errors(said)
-    return int(said.get("status", 1))
+    status = said.get("status")
+    return status if status in (0, 1, 2) else 1
 
 
 def _print_errors(said: Mapping[str, Any]) -> None:
-    data = str(said.get("errors", ""))
+    data = from_afar(str(said.get("errors", "")))
     if (streams := CAPTURED_IO.get()) is not None:
         streams.errors += data.encode()
     else:

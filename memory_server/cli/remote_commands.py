@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -30,6 +30,8 @@ from memory_server.tools.base.shapes import Messages, Text
 from sandbox.locale import spoken_here
 
 Name = Annotated[Text, Field(max_length=1_000)]
+_MOST_ROWS = 1_000
+"""Of an answer: other tenants wait while it is made."""
 
 
 class _Body(BaseModel):
@@ -103,8 +105,12 @@ async def _command(app: App, name: str, settings: Settings, body: CommandBody) -
     flags = _flags(body.arguments)
     if flags.command.name != name:
         raise InvalidInput("The arguments are not those of the command {name}.", name)
-    if flags.command.changes and not getattr(flags, "dry_run", False):
+    if (flags.command.changes or name == "import") and not getattr(flags, "dry_run", False):
         settings.refuse_change(name)
+    if name in ("import", "undo"):
+        app.memories.services.refuse_where_full()
+    if max(getattr(flags, "limit", None) or 0, getattr(flags, "n", 0)) > _MOST_ROWS:
+        raise InvalidInput("A server shows at most {rows:,} rows to another machine; ask for fewer.", _MOST_ROWS)
     if name == "import" and flags.source != ["-"]:
         raise InvalidInput("A server imports what is sent to it, and no file of its own.")
     if name == "forget" and (flags.for_good or flags.in_backups):
@@ -121,10 +127,11 @@ async def _command(app: App, name: str, settings: Settings, body: CommandBody) -
 def _flags(arguments: list[str]) -> Namespace:
     """Raises InvalidInput: they cannot be understood, or are about this machine."""
     try:
-        with redirect_stderr(StringIO()) as told:
+        with redirect_stderr(StringIO()) as told, redirect_stdout(StringIO()):  # --help would go to the server's own
             flags = parsed(arguments)
     except SystemExit as error:
-        raise InvalidInput("The arguments cannot be used: {reason}.", told.getvalue().strip()) from error
+        reason = told.getvalue().strip() or " ".join(arguments)
+        raise InvalidInput("The arguments cannot be used: {reason}.", reason) from error
     if any(hasattr(flags, each.replace("-", "_")) for each in OF_THIS_MACHINE):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
     if told.getvalue():

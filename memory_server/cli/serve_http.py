@@ -121,7 +121,9 @@ def _tokens(settings: Settings, place: Path) -> TokenFile | None:
 
 def _memories(app: App, room: Callable[[], float]) -> TenantMemories:
     """The memories for callers who have nothing to do with this machine."""
-    memories = replace(app.memories, hidden=app.home.place)
+    url = app.home.shown.partition("#")[0]
+    database = {url: "the database"} if "://" in url else {}
+    memories = replace(app.memories, hidden={str(app.home.place): "the data folder"} | database)
 
     async def run(name: str, given: Mapping[str, Any], conversation: str | None) -> dict[str, Any]:
         from memory_server.cli.remote_commands import run  # only servers of linked machines need it

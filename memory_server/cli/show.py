@@ -9,13 +9,13 @@ from typing import Any
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.inspection import each, whereabouts, with_id
+from memory_server.cli.inspection import SHOWN_NAMES, each, whereabouts, with_id
 from memory_server.cli.terminal import console, escape, time_text, write
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.relevance import age_of, age_text
 from memory_server.conversations.recall.words import shown_words, spelt_words
-from memory_server.kernel.errors import MemoryNotFound
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import OF_CONVERSATIONS
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, json_of
@@ -23,13 +23,25 @@ from memory_server.storage.json_store import codec
 from sandbox.language import padded
 from sandbox.locale import N_, _, joined, term, translated
 
+MOST = 100
+"""Memories at once: nobody reads more, and of a server other tenants wait meanwhile."""
+
 
 async def show(app: App, flags: Namespace) -> None:
     """Everything that is known about the memories, triggers and entries of this id or name."""
     texts: list[str] = []
     rows: list[dict[str, Any]] = []
     if flags.family in (None, *OF_CONVERSATIONS):
-        for conversation, memory in await with_id(app, flags, flags.memory):
+        found = await with_id(app, flags, flags.memory)
+        if len(found) > MOST:
+            ids = ", ".join(memory.id for _, memory in found[:SHOWN_NAMES])
+            raise InvalidInput(
+                "{found} memories have an id that begins with `{memory}` ({ids}); write more of it.",
+                len(found),
+                flags.memory,
+                ids,
+            )
+        for conversation, memory in found:
             if flags.family != "triggers":
                 texts.append(_short_term(app, conversation.id, memory))
                 words = {"keywords": shown_words(memory, len(memory.words))}

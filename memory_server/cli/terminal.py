@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+_OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
+"""Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
+_COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -29,7 +33,7 @@ def console(*, stderr: bool = False) -> Console:
 
     class _Console(Console):
         def print(self, *objects: Any, **options: Any) -> None:
-            super().print(*(translated(one) if isinstance(one, str) else one for one in objects), **options)
+            super().print(*map(_unobeyed, objects), **options)
 
         def on_broken_pipe(self) -> None:
             # Rich would end the process with status 1; but it is not a failure if the reader stops reading.
@@ -40,6 +44,22 @@ def console(*, stderr: bool = False) -> Console:
     if (streams := CAPTURED_IO.get()) is not None:
         options |= {"file": (file := _Captured(streams, stderr)), "_environ": streams.terminal}
     return _Console(width=None if file.isatty() else 10_000, **options)
+
+
+def _unobeyed(one: Any) -> Any:
+    """What is printed, without what a terminal would obey: it holds what others have said."""
+    from rich.text import Text
+
+    if isinstance(one, str):
+        return translated(one).translate(_OBEYED)
+    if isinstance(one, Text):
+        one.plain = one.plain.translate(_OBEYED)  # of the same length, so that styles stay where they are
+    return one
+
+
+def from_afar(text: str) -> str:
+    """What a server has printed: it may have colours, and nothing else that a terminal obeys."""
+    return _COLOUR_OR_OBEYED.sub(lambda found: found[1] or "\ufffd", text)
 
 
 class _Captured(TextIOBase):
@@ -105,7 +125,8 @@ def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = ()) -> 
         padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
         line = "  ".join([*padded, clipped(last, room)]).rstrip()
         shown = Text(line, style="" if number else "bold")
-        shown.highlight_words(marked if number else (), "reverse", case_sensitive=False)
+        if number and marked:  # of no words each place is one, which takes seconds
+            shown.highlight_words(marked, "reverse", case_sensitive=False)
         out.print(shown)
 
 
@@ -174,7 +195,7 @@ def confirmed(question: str, *, otherwise: str) -> bool:
 
 
 def complain(sentence: str) -> None:
-    line = f"memory-server: {translated(sentence)}\n"
+    line = f"memory-server: {translated(sentence).translate(_OBEYED)}\n"
     if (streams := CAPTURED_IO.get()) is None:
         sys.stderr.write(line)
     else:

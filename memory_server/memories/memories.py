@@ -8,7 +8,6 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_server.conversations.conversation import Conversations
@@ -35,9 +34,9 @@ class Memories:
     """Everything of one home, opened once. The `conversations` share the `services`. `open_backups` opens the place of
     the backups and `open_knowledge` the knowledge, each at its first use; `examine` gives the findings about the place
     of the memories, `examinations` blocking calls for those about each conversation. Of the toolsets `auto_recall_from`
-    at most `auto_recall_chars` characters come to each turn. `hidden`: the folder of the memories, whose place is not
-    for the callers. `recalls`: the record of recalls, if there is one. `forgotten`: by sessions, the words that each
-    called `forget` with last, and when."""
+    at most `auto_recall_chars` characters come to each turn. `hidden`: places of the memories that are not for the
+    callers, each with what these see instead. `recalls`: the record of recalls, if there is one. `forgotten`: by
+    sessions, the words that each called `forget` with last, and when."""
 
     conversations: Conversations
     services: Services
@@ -47,17 +46,17 @@ class Memories:
     open_knowledge: Callable[[], Knowledge]
     auto_recall_chars: int = 0
     auto_recall_from: frozenset[str] = frozenset()
-    hidden: Path | None = None
+    hidden: Mapping[str, str] = field(default_factory=dict)
     recalls: Recalls | None = None
     forgotten: dict[str | None, tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
     def for_callers(self, text: str) -> str:
         """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
-        if self.hidden is None or os.sep not in text:
+        if not self.hidden or not {"/", os.sep} & set(text):
             return text
-        places = {each.folder.place: "the layer" for each in self.knowledge.layers.known}
-        for place, name in {**places, self.hidden: "the data folder"}.items():
-            text = text.replace(f"{place}{os.sep}", "").replace(str(place), name)
+        places = {str(each.folder.place): "the layer" for each in self.knowledge.layers.known}
+        for place, name in {**places, **self.hidden}.items():
+            text = text.replace(f"{place}{os.sep}", "").replace(place, name)
         return text
 
     @cached_property

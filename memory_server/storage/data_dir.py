@@ -61,7 +61,15 @@ def open_home(
     `#NAME` at the end names a tenant, with the files of this machine in `folder`. It shares what it can with a home
     `beside` it, which is closed after it. Touches no disk and no network. Raises InvalidInput if memories cannot be
     kept at such a URL."""
-    parts = urlsplit(str(url))
+    # Without what follows the scheme, which may hold a password.
+    refused = InvalidInput(
+        "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:/// or postgresql://.",
+        f"{str(url).partition('://')[0]}://",
+    )
+    try:
+        parts = urlsplit(str(url))
+    except ValueError:  # such as a bracket in a password
+        raise refused from None
     if parts.scheme in ("postgresql", "postgres"):
         try:
             from memory_server.storage.postgres.home import open_database
@@ -74,10 +82,7 @@ def open_home(
     if parts.scheme == "file":
         url = url2pathname(parts.path)
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
-        raise InvalidInput(
-            "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:/// or postgresql://.",
-            url,
-        )
+        raise refused
     return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, QuotaReached, StorageUnwritable
-from memory_server.kernel.link import Link
+from memory_server.kernel.link import Link, url_of
 from memory_server.storage.json_store import codec
 from memory_server.storage.small_files import locked
 from sandbox.locale import _
@@ -35,7 +35,7 @@ class LinkFile:
         """None: there is no link. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
         try:
             known = codec.load_object(folders.read_file(self._path))
-            return Link(str(known["url"]), str(known["token_file"]), known.get("ca"))
+            return Link(url_of(str(known["url"])), str(known["token_file"]), known.get("ca"))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError) as error:
@@ -110,13 +110,15 @@ class Outbox:
 
     def read(self, number: int) -> dict[str, Any] | None:
         """A turn that waits; None: it is delivered, or its file was damaged and put aside."""
-        try:
-            return dict(codec.load_object(folders.read_file(self._path(number))))
-        except FileNotFoundError:
-            return None
-        except codec.NotARecord:
-            self.refuse(number)
-            return None
+        with contextlib.suppress(codec.NotARecord):
+            try:
+                turn = dict(codec.load_object(folders.read_file(self._path(number))))
+            except FileNotFoundError:
+                return None
+            if _can_be_sent(turn):
+                return turn
+        self.refuse(number)
+        return None
 
     def delivered(self, number: int) -> None:
         folders.remove_file(self._path(number))
@@ -159,6 +161,14 @@ class Outbox:
                     with contextlib.suppress(FileNotFoundError):  # it was just delivered
                         sizes[int(name)] = each.stat().st_size
         return sizes
+
+
+def _can_be_sent(turn: Mapping[str, Any]) -> bool:
+    """Whether it has the form of a turn. A path that begins otherwise could be that of another server."""
+    path, headers = turn.get("path"), turn.get("headers")
+    if not (isinstance(path, str) and path.startswith("/v1/") and isinstance(headers, dict) and "body" in turn):
+        return False
+    return all(isinstance(each, str) and each.isascii() and each.isprintable() for each in headers.values())
 
 
 def _unwritable(path: Path, error: OSError) -> StorageUnwritable:

@@ -166,7 +166,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
     def summed(*, archive: bool) -> Function:
         async def summary(call: Call, caller_agent_id: Caller = None) -> SummaryResult:
             found = await layer(call).summary(archive=archive)
-            if call.memories.hidden is not None:
+            if call.memories.hidden:
                 found |= {"storage_dir": None, "archive_dir": None}
                 found["unreadable"] = found["unreadable"] and {
                     name: call.memories.for_callers(why) for name, why in found["unreadable"].items()

@@ -27,19 +27,20 @@ const context = {
   eventTypes: new Proxy({}, { get: (_target, name) => name }),
   eventSource: { on: (name, act) => (handlers[name] ??= []).push(act) },
   renderExtensionTemplateAsync: async () => '',
-  SlashCommandParser: { addCommandObject() {} },
+  SlashCommandParser: { addCommandObject: given => { context.command = given; } },
   SlashCommand: { fromProps: given => given },
   SlashCommandArgument: { fromProps: given => given },
 };
 Object.assign(globalThis, {
   SillyTavern: { getContext: () => context },
-  toastr: { warning: text => told.push(text), info() {}, error: text => told.push(text) },
+  toastr: { warning: text => told.push(text), info: (...said) => { context.info = said; }, error: text => told.push(text) },
   localStorage: { getItem: name => box.get(name) ?? null, setItem: (name, value) => box.set(name, value) },
   document: { querySelectorAll: () => [], querySelector: () => nothing() },
   addEventListener() {},
   fetch: async (url, given) => {
     const body = JSON.parse(given.body);
     asked.push([url, body]);
+    context.redirect = given.redirect;
     const answer = answers(url, body, given.signal);
     return { ok: true, json: async () => answer };
   },
@@ -143,6 +144,15 @@ Date.now = () => now() + 60_000;
 await answered('戊');
 await said('六');
 assert.deepEqual(calls().filter(call => call[0] === 'remember_turn').map(call => call[1].messages[0].content), ['三', '四', '五']);
+
+// What somebody said is shown as text, and acts in no script; no answer may send the token on
+const memory = { id: 'a', text: '<img src=x onerror=alert(1)> {{user}} <USER>', timestamp: 0 };
+answers = () => ({ ...recalled, shortTerm: { ...recalled.shortTerm, topRelevant: [memory] } });
+assert.equal(await context.command.callback({}, 'search x'), '- <img src=x onerror=alert(1)> { {user}} < USER>');
+assert.equal(context.info[2].escapeHtml, true);
+assert.equal(context.redirect, 'error');
+answers = url => (url.endsWith('recall_turn') ? recalled : {});
+calls();
 
 // A renamed character keeps its memory, and one with its former file does not get it
 await emit('CHARACTER_RENAMED', 'Lin.png', 'Mei.png');

@@ -147,6 +147,23 @@ async def test_without_a_speaker_there_is_no_memory(adapter: Any, app: App) -> N
     assert bot.plugin.memory.asked == []
 
 
+async def test_messages_of_two_groups_with_one_number_are_two_turns(adapter: Any, app: App) -> None:
+    bot = Bot(adapter, app, one_user_across_groups=True)
+    await bot.says("香山七点集合", group="777", number="5")
+    await bot.says("长城八点集合", group="888", number="5")
+    assert len(await app.conversation("qq/public/10001").short_term.memories()) == 2
+
+
+async def test_a_group_without_a_name_is_not_taken_for_a_private_talk(
+    adapter: Any, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Event, "is_private_chat", lambda _event: False)
+    monkeypatch.setattr(Event, "get_session_id", lambda _event: "")
+    bot = Bot(adapter, app)
+    await bot.says(SECRET)
+    assert bot.plugin.memory.asked == []
+
+
 async def test_a_group_message_for_others_is_remembered_only_if_the_owner_wants_it(adapter: Any, app: App) -> None:
     await Bot(adapter, app).says("周末去爬香山", answer=None, group="777")
     bot = Bot(adapter, app, remember_all_group_messages=True)

@@ -166,8 +166,26 @@ async def test_what_a_person_asks_for_is_answered_or_refused_in_one_sentence(fak
     assert fake.lines("calls") == ["call"]
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 502 Bad\r\n\r\n<html>", b"HTTP/1.1 200 OK\r\n\r\n[1]", b"junk"])
-async def test_what_is_no_memory_is_left_alone(answer: bytes) -> None:
+OK = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 502 Bad\r\n\r\n<html>",
+        b"junk",
+        OK + b"[1]",
+        OK + b"[" * 100_000,
+        OK + b'{"error": "x"}',
+        OK + b'{"error": {"message": "x"}}',
+        OK + b'{"error": [[]]}',
+        OK + b'"' + b" " * 200_000 + b'"',
+    ],
+)
+async def test_what_is_no_memory_is_left_alone(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "MOST_BYTES", 150_000)
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)

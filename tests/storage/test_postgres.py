@@ -178,6 +178,13 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
     [
         ("postgres:/x", "is not a URL of PostgreSQL"),
         ("postgresql://u:se%cret@127.0.0.1/x", "is not a URL of PostgreSQL"),
+        ("postgresql://u:sec/secret@127.0.0.1:1/x", "is not a URL of PostgreSQL"),
+        ("postgresql://u:12/secret@127.0.0.1:1/x", "is not a URL of PostgreSQL"),
+        ("postgresql://u:sec@secret@127.0.0.1:1/x", "is not a URL of PostgreSQL"),
+        ("postgresql://u:sec#secret@127.0.0.1:1/x", "is not a URL of PostgreSQL"),
+        ("postgresql://u:12#secret@127.0.0.1:1/x", "is not a URL of PostgreSQL"),
+        ("postgresql://u:[secret@127.0.0.1:1/x", "cannot be kept at `postgresql://`"),
+        ("postgressql://u:secret@127.0.0.1:1/x", "cannot be kept at `postgressql://`"),
         ("postgresql://u:secret@127.0.0.1:1/x", "postgresql://u@127.0.0.1:1/x cannot be reached"),
         ("postgresql://u:secret@/x?host=/nowhere&password=secret", "postgresql://u@/nowhere/x cannot be reached"),
     ],

@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import random
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from postgres_entries import NOW, analyze, database, entries_of_its_own, everywh
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.kernel.errors import LockTimeout
+from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.lifecycle import Sought
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
@@ -323,6 +325,20 @@ async def test_a_copy_in_the_other_database_is_equal_and_goes_on(store: Any, tmp
     assert back[0] == back[1]
     assert not await other.adopt(tmp_path / "copy.sqlite3"), "something is there already"
     await file.aclose()
+
+
+@pytest.mark.parametrize("name", ["x) values (1); --", "x /* /* */", 'a"b', "X", "é"])
+async def test_names_in_a_copy_of_somebody_else_become_no_statement(store: Any, tmp_path: Path, name: str) -> None:
+    file = SqliteStore(tmp_path / "k.sqlite3", lambda: NOW)
+    await commit(file, [Entry("hostile")])
+    await file.copy_to(path := tmp_path / "copy.sqlite3")
+    await file.aclose()
+    with closing(sqlite3.connect(path)) as copy:
+        copy.execute('ALTER TABLE entries ADD COLUMN "{}"'.format(name.replace('"', '""')))
+        copy.commit()
+    with pytest.raises(StorageError, match="column"):
+        await store.adopt(path)
+    assert (await figures(store, NOTES)).count == 0
 
 
 async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_table_of_the_database_holds_it(

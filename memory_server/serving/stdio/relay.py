@@ -20,6 +20,7 @@ from mcp.shared.inbound import (
 )
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
+from memory_server.kernel.errors import NotReached
 from memory_server.remote import Remote
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -90,17 +91,17 @@ class _Sentences(httpx2.AsyncBaseTransport):
             answer = await self.remote.http.send(request, stream=True)
         except (httpx2.HTTPError, OSError) as error:
             return _refusal(self.remote.reason_of(error))
-        said = self.remote.trouble_of(answer)
-        if said is None and answer.status_code < 400:
+        if answer.headers.get("content-type", "").startswith("text/event-stream") and answer.is_success:
             return httpx2.Response(answer.status_code, headers=answer.headers, stream=answer.stream)
-        body = await answer.aread()
-        await answer.aclose()
-        if said is None:
-            if b'"jsonrpc"' in body:
-                kind = {"content-type": answer.headers["content-type"]}
-                return httpx2.Response(answer.status_code, headers=kind, content=body)
-            said = str(self.remote.refusal_of(answer))
-        return _refusal(said)
+        try:
+            answer = await self.remote.whole(answer)
+        except (NotReached, httpx2.HTTPError, OSError) as error:
+            return _refusal(str(error) if isinstance(error, NotReached) else self.remote.reason_of(error))
+        if (said := self.remote.trouble_of(answer)) is not None:
+            return _refusal(said)
+        if answer.status_code < 400 or b'"jsonrpc"' in answer.content:
+            return answer
+        return _refusal(str(self.remote.refusal_of(answer)))
 
 
 def _refusal(said: str) -> httpx2.Response:

@@ -120,13 +120,12 @@ class Database:
     def __init__(self, url: str, wait_seconds: float = 10.0, options: PostgresSettings | None = None) -> None:
         given = options or PostgresSettings()
         self.url, self.wait_seconds, self.migrates = url, wait_seconds, given.migrate
-        try:
-            parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(url).items()}
-        except psycopg.Error:
+        if (parts := _parts(url)) is None:
             # Without the reason, which may hold the password.
             raise InvalidInput(
-                "`store` is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/database."
-            ) from None
+                "`store` is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/database, and in "
+                "a password `%2F` for a slash, `%40` for @ and `%23` for #."
+            )
         self.shown = shown(parts)
         self._conninfo = conninfo.make_conninfo("", **(_USUAL | parts))
         # What the pool warns of is said by the errors below, once, and without a line of the client library.
@@ -259,6 +258,19 @@ class Database:
         """Finish what runs, and disconnect; idempotent."""
         self._threads.shutdown()
         self._pool.close()
+
+
+def _parts(url: str) -> dict[str, str] | None:
+    """The parts of a URL; None: it is none, or has a password that is not escaped, a piece of which would count as host
+    or name of the database, and would be shown."""
+    try:
+        parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(url).items()}
+    except psycopg.Error:
+        return None
+    authority, _slash, path = url.partition("?")[0].partition("://")[2].partition("/")
+    ports = filter(None, parts.get("port", "").split(","))
+    escaped = authority.count("@") <= 1 and "@" not in path and all(map(str.isdecimal, ports))
+    return parts if escaped else None
 
 
 def shown(parts: dict[str, str]) -> str:

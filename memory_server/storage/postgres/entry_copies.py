@@ -3,6 +3,7 @@ what was there before something replaces it, and for `memory-server copy`."""
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.times import moment_of
 from memory_server.storage.entries import operations, schema, sqlite_work
 from memory_server.storage.entries.schema import KEPT, NUMBERED
-from memory_server.storage.entries.sqlite_rows import Connection
+from memory_server.storage.entries.sqlite_rows import Connection, damaged
 from memory_server.storage.postgres.entry_rows import OwnRows, as_given, folded
 from sandbox.locale import _
+
+_NAME = re.compile("[a-z_]{1,40}")
 
 
 def fill_copy(rows: OwnRows, copy: Connection) -> None:
@@ -105,4 +108,7 @@ def erase_copies(rows: OwnRows, erasure: Erasure) -> None:
 
 
 def _columns(copy: Connection, table: str) -> list[str]:
-    return [row["name"] for row in copy.execute(f"PRAGMA table_info({table})")]
+    names = [str(row["name"]) for row in copy.execute(f"PRAGMA table_info({table})")]
+    if not all(map(_NAME.fullmatch, names)):  # of a copy that somebody else made; they become a part of statements
+        raise damaged(_("a column has a foreign name"))
+    return names

@@ -220,6 +220,8 @@ def open_database(
     """The home at `url`, which may end with `#TENANT`, with its files in `place`. It shares the database of `beside`,
     if that is the same. Connects to nothing."""
     url, _hash, tenant = url.partition("#")
+    if "@" in tenant and "/" not in url.partition("://")[2]:
+        url = "#"  # it is cut at the # of a password
     if tenant:
         named(tenant, "tenant")
     shared = beside.database if isinstance(beside, PostgresHome) and beside.database.url == url else None

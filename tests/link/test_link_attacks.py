@@ -1,0 +1,311 @@
+"""A linked machine and its server, where one of them is hostile: a token of one tenant reaches nothing else of the
+server by a command, and no answer of a server harms the machine that asked."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from http_server import Asker, Server, give, in_process, said, serving
+from linked_machines import answering, linked, says
+from postgres import postgres
+
+from memory_server import remote
+from memory_server.cli import show
+from memory_server.kernel.errors import NotReached
+from memory_server.kernel.link import Link
+from memory_server.remote import Remote
+
+OFTEN = {"http__requests_per_minute": "600000"}
+MARK = "zanzibar"
+"""A word that only others have: the user of the server, and another tenant."""
+
+
+class Place(NamedTuple):
+    server: Server
+    folder: Path
+    mine: Asker
+    reads: Asker
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A server whose user has a layer of all projects, and two tenants."""
+    home = tmp_path_factory.mktemp("home")
+    folder, layer = home / "data", home / ".multi-agent-mcp" / "memory"
+    layer.mkdir(parents=True)
+    (layer / f"{MARK}.md").write_text(f"---\nkey: {MARK}\n---\n\nThe {MARK} of the server's user.\n", "utf-8")
+    tokens = [give(folder, name, "--tenant", name) for name in ("mine", f"{MARK}-other")]
+    reads = give(folder, "reads", "--tenant", "mine", "--read-only")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        with serving(folder, "--toolsets=all,notes,layers", upkeep__enabled="false", **OFTEN) as server:
+            made = Place(server, folder, Asker(server.url, tokens[0]), Asker(server.url, reads))
+            Asker(server.url, tokens[1]).done("remember_turn", **said(f"{MARK} is where I live"))
+            made.mine.done("remember_turn", **said("my cat is Miso"))
+            yield made
+
+
+def command(asker: Asker, *arguments: str, name: str | None = None, **more: Any) -> httpx2.Response:
+    return asker.call(f"commands/{name or arguments[0]}", {"arguments": list(arguments), **more})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["list", "--family", "layers", "--json"],
+        ["search", MARK],
+        ["search", MARK, "--family", "layers", "--json"],
+        ["search", MARK, "--scope", "all", "--archived"],
+        ["show", MARK],
+        ["history", "--json"],
+        ["recalls", "--json"],
+        ["explain", MARK, "--ask", MARK],
+        ["forget", MARK, "--dry-run"],
+        ["forget", MARK, "--yes"],
+        ["undo", "--pattern", MARK],
+        ["import", "-", "--format", "native", "--ask", f"where is {MARK}?"],
+    ],
+)
+def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(place: Place, arguments: list[str]) -> None:
+    layer = files(place.folder.parent / ".multi-agent-mcp")
+    answer = command(place.mine, *arguments)
+    shown = answer.text.replace("conversation", "")
+    for word in arguments:
+        shown = shown.replace(f"`{word}`", "").replace(f"words of {word}", "")
+    assert f"the {MARK}" not in shown.lower()
+    assert f"{MARK} is" not in shown
+    assert f"{MARK}-other" not in shown
+    assert str(place.folder.parent) not in shown
+    assert files(place.folder.parent / ".multi-agent-mcp") == layer
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "--data-dir", "/"],
+        ["list", "--data", "/"],
+        ["--data-dir", "/", "list"],
+        ["list", "--tenant", "zanzibar-other"],
+        ["list", "--tenan", "zanzibar-other"],
+        ["list", "--config=/etc/passwd"],
+        ["list", "--now", "2020-01-01"],
+        ["list", "--seed", "1"],
+        ["search", "x", "--toolsets", "all"],
+        ["list", "--timezone", "../../etc/passwd"],
+        ["list", "-c", "../../x"],
+        ["import", "/etc/passwd"],
+        ["import", "-", "/etc/passwd"],
+        ["import", "@/etc/passwd"],
+        ["forget", "x", "--for-g", "--yes"],
+        ["forget", "x", "--in-b", "--yes"],
+        ["list", "--help"],
+        ["list", "--version"],
+        ["doctor"],
+        ["list", "--limit", "1000000"],
+        ["recalls", "-n", "1000000"],
+    ],
+)
+def test_a_command_names_nothing_of_the_server(place: Place, arguments: list[str]) -> None:
+    before = command(place.mine, "history", "--json").text
+    name = next(each for each in arguments if each in ("list", "import", "forget", "search", "recalls", "doctor"))
+    answer = command(place.mine, *arguments, name=name)
+    assert answer.status_code in (400, 404), answer.text
+    assert answer.json()["error"]["message"].strip(" :.") != "The arguments cannot be used"
+    assert "root:" not in answer.text
+    assert command(place.mine, "history", "--json").text == before
+    assert command(place.mine, *arguments, name="pin").status_code == 400
+    assert command(place.mine, "list").json()["status"] == 0
+    assert "usage:" not in place.server.said()
+
+
+def test_a_token_that_only_reads_changes_nothing(place: Place) -> None:
+    record = {"format": "memory-server", "version": 1, "conversation": "c"}
+    commands: list[tuple[list[str], dict[str, Any]]] = [
+        (["import", "-", "--format", "chat"], {"input": "user: hello\nassistant: hi\n"}),
+        (["import", "-"], {"input": json.dumps(record)}),
+        (["forget", "cat", "--yes"], {}),
+        (["undo", "--pattern", "cat"], {}),
+        (["pin", "ab"], {}),
+        (["mute", "ab"], {}),
+        (["pause"], {}),
+        (["resume"], {}),
+    ]
+    before = command(place.reads, "history", "--json").text
+    for arguments, more in commands:
+        assert command(place.reads, *arguments, **more).status_code in (400, 403), arguments
+    stop = {"event": "Stop", "turn": "t1", "messages": said("a dog")["messages"], "session": "s"}
+    place.reads.call("commands/hook", stop)
+    asked = {"event": "UserPromptSubmit", "messages": said("my cat")["messages"], "session": "s", "prompt_id": "p"}
+    assert place.reads.call("commands/hook", asked).status_code == 200
+    assert command(place.reads, "history", "--json").text == before
+    assert json.loads(command(place.reads, "recalls", "--json").text)["output"] == ""
+
+
+def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    asker_token = give(folder, "a", "--tenant", "a")
+    with serving(folder, http__tenant_mb="0.02", http__tenant_idle_minutes="0.005") as server:
+        asker = Asker(server.url, asker_token)
+        for number in range(5):
+            asker.call("add_short_term_memory", said(f"{number} " + "word " * 2_000))
+        asker.call("add_short_term_memory", said("more"))
+        stop = {"event": "Stop", "turn": "t1", "messages": said("a dog " * 200)["messages"], "session": "s"}
+        assert asker.call("commands/hook", stop).status_code == 507
+        chat = {"input": "user: hello\nassistant: hi\n"}
+        assert command(asker, "import", "-", "--format", "chat", **chat).status_code == 507
+        assert command(asker, "forget", "word", "--yes").status_code == 200
+
+
+def test_no_tenant_sees_where_the_database_is(tmp_path: Path) -> None:
+    url, tenant = postgres(), f"test-{token_hex(8)}"
+    token = give(tmp_path / "data", "a", "--tenant", tenant)
+    with serving(tmp_path / "data", "--toolsets=all", store=url) as server:
+        asker = Asker(server.url, token)
+        asker.done("remember_turn", **said("my cat is Miso"))
+        answers = [command(asker, "search", "x"), command(asker, "show", "abcd"), command(asker, "list")]
+        answers.append(asker.call("health_check"))
+    assert "the database" in answers[0].text + answers[1].text
+    for answer in answers:
+        assert "postgresql:" not in answer.text
+
+
+# --- a hostile server ----------------------------------------------------------------------------------------
+
+ESCAPES = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\x9b2J\r\x08 red \x1b[31mthis\x1b[0m"
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def asked_of(url: str) -> dict[str, Any]:
+    async def ask() -> dict[str, Any]:
+        asker = Remote(Link(url, "token"), "t")
+        try:
+            return await asker.ask("/v1/me", seconds=20)
+        finally:
+            await asker.aclose()
+
+    return asyncio.run(ask())
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("content-type", "application/json")
+    handler.end_headers()
+    try:
+        while True:
+            handler.wfile.write(b" " * 100_000)
+    except OSError:
+        handler.close_connection = True
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        endless,
+        says(200, gzip.compress(b'{"a": "' + b" " * 2_000_000 + b'"}'), content_encoding="gzip"),
+        says(200, b"[" * 100_000),
+        says(200, b'{"a": ' * 100_000),
+        says(200, b'{"a": ' + b"9" * 100_000 + b"}"),
+        says(302, b"{}", location="http://127.0.0.2:1/v1/me"),
+        says(307, b"{}", location="http://127.0.0.2:1/v1/me"),
+        says(200, b"<script>", content_type="text/html"),
+    ],
+)
+def test_no_answer_of_a_server_harms_who_asked(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "MOST_BYTES", 1_000_000)
+    with answering(answer) as url, pytest.raises(NotReached) as refused:
+        asked_of(url)
+    assert url in str(refused.value)
+    assert str(refused.value).count("\n") == 0
+
+
+@pytest.mark.parametrize("status", [0, "x", [], None, {}, 1e400, -7, 10**30])
+def test_a_terminal_obeys_nothing_that_a_server_says(machine: Path, status: object) -> None:
+    said = {"name": ESCAPES, "scopes": 7, "version": "1", "output": ESCAPES, "errors": ESCAPES, "status": status}
+    with answering(says(200, json.dumps(said).encode())) as url:
+        linked(machine, url)
+        done, out, err = in_process("--data-dir", str(machine), "list")
+    assert done == (0 if status == 0 else 1)
+    for text in (out, err):
+        assert "\x1b[31mthis\x1b[0m" in text
+        assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set("\x1b\x07\x08\x9b\r")
+    refusal = {"error": {"kind": "x", "message": ESCAPES}}
+    with answering(says(403, json.dumps(refusal).encode())) as url:
+        (machine / ".memory-server" / "link.json").write_text(json.dumps({"url": url, "token_file": "token"}))
+        (machine.parent / "token").chmod(0o600)
+        _, out, err = in_process("--data-dir", str(machine), "list")
+    assert not set(out + err) & set("\x1b\x07\x08\x9b\r")
+
+
+def test_a_terminal_obeys_nothing_that_somebody_said(machine: Path) -> None:
+    def run(*arguments: str) -> str:
+        status, out, err = in_process("--no-daemon", "--data-dir", str(machine), *arguments)
+        assert status == 0, err
+        return out + err
+
+    run("remember", f"miso {ESCAPES}", "-c", "c")
+    shown = [run("list", "-c", "c"), run("show", ""), run("search", "miso"), run("forget", "miso", "--dry-run")]
+    for text in (*shown, run("history"), run("explain", "miso", "--ask", "miso")):
+        assert "miso" in text
+        assert not set(text) & set("\x1b\x07\x08\x9b\r")
+
+
+def test_an_id_that_all_memories_begin_with_shows_no_thousands(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(show, "MOST", 1)
+    for number in range(2):
+        in_process("--no-daemon", "--data-dir", str(machine), "remember", f"The cat is number {number}.")
+    status, out, err = in_process("--no-daemon", "--data-dir", str(machine), "show", "")
+    assert (status, out) == (2, "")
+    assert "write more of it" in err
+
+
+def test_a_turn_that_is_none_is_put_aside_and_the_token_goes_to_no_other_server(machine: Path) -> None:
+    asked: list[str] = []
+
+    def elsewhere(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        says(200, b"{}")(handler)
+
+    said = {"name": "a", "scopes": ["write"], "version": "1", "status": 0, "stored": True, "id": "1"}
+    with answering(says(200, json.dumps(said).encode())) as url, answering(elsewhere) as other:
+        outbox = linked(machine, url) / ".memory-server" / "outbox"
+        outbox.mkdir()
+        good = {"path": "/v1/remember_turn", "body": {}, "headers": {}}
+        bad = [{"path": f"{other}/x"}, {"path": 7}, {"path": None}, {"headers": []}, {"headers": {"a": 1}}]
+        turns = [*(good | each for each in bad), good | {"headers": {"a": "b\r\nc: d"}}, {"body": 1}, [], good]
+        for number, turn in enumerate(turns, 1):
+            (outbox / f"{number:012}.json").write_text(json.dumps(turn))
+        status, out, err = in_process("--data-dir", str(machine), "remember", "The ferry leaves at nine.")
+    assert (status, out, err) == (0, f"Remembered on {url}.\n", "")
+    assert asked == []
+    assert len(list((outbox / "refused").iterdir())) == len(turns) - 1
+    assert not list(outbox.glob("*.json"))
+
+
+def test_a_link_to_a_server_that_is_not_encrypted_is_not_used(machine: Path) -> None:
+    place = machine / ".memory-server" / "link.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({"url": "http://home.example", "token_file": str(machine / "token")}))
+    status, _, err = in_process("--data-dir", str(machine), "list")
+    assert status == 2
+    assert "not encrypted" in err
