@@ -61,7 +61,7 @@ DATABASES: Mapping[Format, tuple[Mapping[str, Collection[str]], Callable[[Tables
 }
 """Tables and columns of a database, and what reads them."""
 _OF_ITSELF = ("version", "migration", "sync_", "write_ops")
-"""Parts of the names of tables in which a program keeps what is no memory."""
+"""Parts of the names of tables in which a program keeps what is not a memory."""
 
 
 def named(source: str) -> str:

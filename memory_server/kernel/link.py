@@ -25,7 +25,7 @@ class Link:
 
 
 def url_of(given: str) -> str:
-    """The URL of a server, as a link has it. Raises InvalidInput: it is none, or others could read what is sent."""
+    """The URL of a server, as a link has it. Raises InvalidInput: it is not one, or others could read what is sent."""
     try:
         parts = urlsplit(given.strip())
         host, _port = parts.hostname, parts.port

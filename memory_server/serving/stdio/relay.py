@@ -81,7 +81,7 @@ class Relay:
 
 @dataclass(slots=True)
 class _Sentences(httpx2.AsyncBaseTransport):
-    """Asks the server; what is no answer of it becomes an error of the protocol with a sentence, which the client of
+    """Asks the server; what it did not answer becomes an error of the protocol with a sentence, which the client of
     the window shows."""
 
     remote: Remote

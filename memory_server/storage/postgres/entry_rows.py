@@ -52,7 +52,7 @@ _SCORED = f"""
   FROM hits JOIN weights USING (number), store GROUP BY entry"""
 """BM25 as FTS5 has it (https://www.sqlite.org/fts5.html, "The bm25() function"), so that both databases rank alike."""
 _NUL, _ESCAPED, _ESCAPE = "\0", "\ufdd00", "\ufdd0"
-"""PostgreSQL keeps no NUL: it stands as a code point that is no character, and that one is doubled."""
+"""PostgreSQL keeps no NUL: it stands as a code point that is not a character, and that one is doubled."""
 
 
 def kept(value: Any) -> Any:
