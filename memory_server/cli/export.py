@@ -7,7 +7,6 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-
 from memory_server.app import App
 from memory_server.cli.exchanged_files import write_file, write_folder
 from memory_server.cli.inspection import each, not_copied, whereabouts
