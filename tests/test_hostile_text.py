@@ -42,7 +42,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.kernel.backups._NAME": (whole, "a", ("a", ".", "a.")),
     "memory_server.kernel.backups._RESERVED": (whole, "con", (".", ".a")),
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
-    "memory_server.interchange.transcripts.OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
+    "memory_server.interchange.transcripts._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.interchange.transcripts._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
     "sandbox.javascript.sought._SURE": (anywhere, "", ("a", "é", "的", "a\u200d")),
     "sandbox.javascript.needs._TOKEN": (
@@ -50,6 +50,12 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         (" ", "//a", "/*", "/**/", "a", "1", "'a", "'\\n", "/a", "/\\/", "="),
     ),
+    "memory_server.interchange.pages._SECTION": (anywhere, "", ("## a\n", "## ", "#", " #")),
+    "memory_server.interchange.pages._HEADING": (anywhere, "", ("# a\n", "# ", "#", " #")),
+    "memory_server.interchange.pages._FENCE": (anywhere, "", ("`", "~", "```\n")),
+    "memory_server.interchange.pages._POINTER": (anywhere, "", ("- [", "- [a](", "- [a](b.md) ", "- [a](.md")),
+    "memory_server.interchange.pages._LINK": (anywhere, "", ("[[", "[[a", "[[a]]", "]")),
+    "memory_server.storage.postgres.entry_rows._PLACEHOLDER": (anywhere, "", ("?", ":a", "::a", ":")),
     "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.knowledge.notes.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
     "memory_server.knowledge.notes.duplicates._PUNCTUATION": (

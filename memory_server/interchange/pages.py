@@ -8,6 +8,7 @@ description, type). A page without front matter becomes a note for each of its s
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 from datetime import tzinfo
 from pathlib import PurePosixPath
@@ -17,9 +18,9 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, millisec
 from memory_server.storage.entries import front_matter
 from sandbox.locale import _
 
-_SECTION = re.compile(r"^## +(.*?)[ #]*$", re.MULTILINE)
-_HEADING = re.compile(r"^# +(.*?)[ #]*\n", re.MULTILINE)
-_FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
+_HEADING = re.compile(r"^# (.*)\n", re.MULTILINE)
+_FENCE = re.compile(r"^(?:`{3,}|~{3,})", re.MULTILINE)
 _POINTER = re.compile(r"^[-*] \[[^\]\n]*\]\((?P<file>[^)\n]+\.md)\).*\n?", re.MULTILINE)
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 _KNOWN = ("title", "name", "tags", "created", "modified")
@@ -67,7 +68,7 @@ def take(
         about = f"{fields['description']}\n\n" if isinstance(fields.get("description"), str) else ""
         for heading, body in [("", about + text)] if page is not None else _sections(text):
             first = _HEADING.match(body)
-            named = title or heading or (first[1] if first else PurePosixPath(path).stem)
+            named = title or heading or (first[1].strip(" #") if first else PurePosixPath(path).stem)
             known_by = f"page\n{path}\n{heading}"
             found.note(path, known_by, named, body.strip("\n"), key=True, **kind, **more)
 
@@ -79,12 +80,21 @@ def _without_pointers(text: str, folder: PurePosixPath, files: Mapping[str, byte
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
     """Heading and text of each section; what is before the first has the heading ''."""
-    fenced = [found.span() for found in _FENCED.finditer(text)]
-    starts = [one for one in _SECTION.finditer(text) if not any(begin < one.start() < end for begin, end in fenced)]
+    fences = list(_fences(text))
+    starts = [one for one in _SECTION.finditer(text) if bisect(fences, one.start()) % 2 == 0]
     ends = [*(one.start() for one in starts), len(text)]
     before = text[: ends[0]]
     if _HEADING.sub("", before).strip() or not starts:
         yield "", before
     for start, end in zip(starts, ends[1:], strict=True):
         if text[start.end() : end].strip():
-            yield start[1], text[start.end() : end]
+            yield start[1].strip(" #"), text[start.end() : end]
+
+
+def _fences(text: str) -> Iterator[int]:
+    """Where fenced blocks begin and end, in turn."""
+    opened = ""
+    for fence in _FENCE.finditer(text):
+        if not opened or fence[0].startswith(opened):
+            opened = "" if opened else fence[0]
+            yield fence.start()

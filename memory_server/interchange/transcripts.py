@@ -8,7 +8,7 @@ Anthropic's form. VS Code and Cursor write nearly the same; what is known of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -20,9 +20,13 @@ _NOISE = re.compile(
     r"local-command-caveat|task-notification|bash-input|bash-stdout|bash-stderr)>"
 )
 """The beginning of text that the client adds to messages: reminders to the model, commands and their output."""
-OF_A_MESSAGE = re.compile(rb'"(?:type|role)":\s*"(?:user|assistant)(?:\.message)?"')
-"""Most lines of a transcript are not messages, and a line may have a megabyte."""
+_OF_A_MESSAGE = re.compile(rb'"(?:type|role)":\s*"(?:user|assistant)(?:\.message)?"')
 _INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]\n]*\]$", re.MULTILINE)
+
+
+def rows_of_messages(transcript: bytes) -> Iterator[Mapping[str, Any]]:
+    """The lines that may hold messages: most do not, and a line may have a megabyte."""
+    return map(row_of, filter(_OF_A_MESSAGE.search, transcript.splitlines()))
 
 
 def row_of(line: bytes) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from io import BytesIO
 from typing import Any
 
-from memory_server.interchange.transcripts import OF_A_MESSAGE, cleaned, message_of, row_of, time_of
+from memory_server.interchange.transcripts import cleaned, message_of, row_of, rows_of_messages, time_of
 from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import as_said
@@ -144,7 +144,7 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
 def _forgot(transcript: bytes) -> bool:
     """Whether our tool `forget` was called after the last prompt."""
     forgot = False
-    for row in map(row_of, filter(OF_A_MESSAGE.search, transcript.splitlines())):
+    for row in rows_of_messages(transcript):
         message = message_of(row)
         forgot = not (message and message.role == "user") and (
             forgot or calls_forget(row.get("message", row.get("data")))
@@ -156,10 +156,7 @@ def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
     """The messages of a transcript, or of its end, each with the id of its prompt: only the words of user and model,
     without tools, thoughts and text of the client."""
     said: list[tuple[Message, str | None]] = []
-    for line in transcript.splitlines():
-        if OF_A_MESSAGE.search(line) is None:
-            continue
-        row = row_of(line)
+    for row in rows_of_messages(transcript):
         if (message := message_of(row)) is None:
             continue
         if said and said[-1][0].role == message.role == "assistant":
