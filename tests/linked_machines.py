@@ -52,9 +52,11 @@ class Network:
         self._ready.set()
         self._loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(self._loop):
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
             task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.05))
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.sleep(0.05))  # what was closed is let go
         self._loop.close()
 
     async def _connected(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
@@ -88,10 +90,12 @@ class Network:
                     await writing.drain()
 
             both = [asyncio.ensure_future(there()), asyncio.ensure_future(back())]
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            for one in both:
-                one.cancel()
-            there_out.close()
+            try:
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in both:
+                    one.cancel()
+                there_out.close()
         writing.close()
 
     async def _again(self, asked: bytes) -> None:

@@ -311,16 +311,17 @@ def test_a_folder_has_one_name_on_all_machines() -> None:
 def test_a_full_outbox_says_what_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_files, "MOST_TURNS", 2)
     box = Outbox(tmp_path)
-    assert [box.add({"n": 1}), box.add({"n": 2})] == [1, 2]
+    turns = [{"path": "/v1/remember_turn", "headers": {}, "body": {"n": number}} for number in range(5)]
+    assert [box.add(turns[1]), box.add(turns[2])] == [1, 2]
     with pytest.raises(QuotaReached, match="2 turns wait"):
-        box.add({"n": 3})
+        box.add(turns[3])
     box.delivered(1)
-    monkeypatch.setattr(link_files, "MOST_BYTES", 100)
+    monkeypatch.setattr(link_files, "MOST_BYTES", 300)
     with pytest.raises(QuotaReached):
-        box.add({"n": "x" * 100})
-    assert box.add({"n": 4}) == 3
+        box.add({"n": "x" * 300})
+    assert box.add(turns[4]) == 3
     assert box.waiting() == [2, 3]
-    assert box.read(2) == {"n": 2}
+    assert box.read(2) == turns[2]
 
 
 def test_a_turn_for_which_the_disk_has_no_room_is_not_acknowledged(

@@ -96,7 +96,8 @@ async def test_snapshots_follow_when_commits_outgrow_them() -> None:
             )
         await store.aclose()
         [[base, pending]] = _rows("select base, pending_bytes from memory_server.partitions where tenant = %s", tenant)
-        assert (base, pending < 40_000) == (3, True)
+        assert base in (3, 4), "a fold has what is there when it reads"
+        assert pending < 40_000
         fresh = PostgresStore(database, tenant, lambda: NOW)
         assert len((await fresh.read("chat")).short_term) == 4
 
