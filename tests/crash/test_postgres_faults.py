@@ -301,7 +301,9 @@ class Proxy:
                         self.cuts += 1
                         if how == "after":
                             server.sendall(data)
-                            server.recv(1 << 16)  # it is done
+                            # It answers what ends the pipeline, which may come in another piece.
+                            while server not in select.select([client, server], [], [])[0]:
+                                server.sendall(client.recv(1 << 16))
                         return
                     (server if one is client else client).sendall(data)
 
