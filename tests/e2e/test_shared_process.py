@@ -283,14 +283,14 @@ def test_a_recall_starts_the_process_only_where_that_is_asked_for(tmp_path: Path
     alone = recalled()
     assert not list(shared.glob("*.sock"))
     assert recalled("--start") == alone
-    until(lambda: len(shared_processes()) == 1)  # the command does not wait for one that is slow to start
+    until(lambda: len(list(shared_processes())) == 1)  # the command does not wait for one that is slow to start
     pid = only_process()["pid"]
     assert recalled("--start") == recalled() == alone
     assert only_process()["pid"] == pid
     os.kill(pid, signal.SIGKILL)
     until(lambda: is_gone(pid))
     assert recalled("--start") == alone  # a socket that nobody listens at
-    until(lambda: len(shared_processes()) == 1)
+    until(lambda: len(list(shared_processes())) == 1)
     assert only_process()["pid"] != pid
     os.kill(only_process()["pid"], signal.SIGTERM)
 
