@@ -32,7 +32,8 @@ from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore
 from memory_server.storage.postgres.log import ERASE
 
-pytestmark = pytest.mark.anyio
+# Patience is in seconds: beside other tests it would end for another reason.
+pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 LONG = pytest.mark.full
 SIZES = [(4, 3.0), pytest.param((16, 12.0), marks=LONG)]
 """Clients of each node, and seconds."""
