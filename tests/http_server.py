@@ -98,7 +98,9 @@ class Asker:
 
     def __init__(self, url: str, token: str | None = TOKEN) -> None:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE)
+        # A connection is let go before the server does it, after 5 s: otherwise a request could meet its end.
+        limits = httpx.Limits(keepalive_expiry=2.0)
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, limits=limits)
 
     def __del__(self) -> None:
         self.http.close()
