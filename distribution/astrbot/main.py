@@ -157,7 +157,7 @@ class MemoryServerPlugin(Star):
         return await self._listed(talk, {"query": words}) if words else self._say("help")
 
     async def _listed(self, talk: Talk, asked: dict[str, Any]) -> str:
-        # Only this chat's own conversation: a command in a group shows nothing of a private talk, whoever types it.
+        # Only this chat's own conversation: a command in a group shows nothing of a private talk to anybody.
         asked |= {"conversation_id": talk.stored[0], "scope": "conversation", "memory_type": "short_term"}
         found = await self.memory.call("search_memories", {**asked, "limit": _SHOWN})
         rows = [f"· {_when(one['timestamp'])} {_line(one['text'])}" for one in found["results"]]

@@ -94,7 +94,7 @@ async def uninstall(settings: Settings, flags: Namespace) -> None:
 
 
 def _of_sillytavern(settings: Settings, flags: Namespace, *, out: bool) -> bool:
-    """Whether the client is SillyTavern, which is no client of MCP and has a folder of its own."""
+    """Whether the client is SillyTavern, which does not speak MCP and has a folder of its own."""
     if flags.client != sillytavern.NAME:
         if flags.folder is not None:
             raise InvalidInput("Only sillytavern takes a folder; leave {folder} out.", flags.folder)
