@@ -18,6 +18,7 @@ from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added, Forgotten, TriggerSet, apply
 from memory_server.conversations.model import ConversationState
+from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, StorageError, StorageUnwritable
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
@@ -118,6 +119,46 @@ async def test_upkeep_opens_only_what_can_be_forgotten_and_the_past_of_all_ends(
         assert await store.history("large") == ()
         assert len((await PostgresStore(database, tenant, lambda: NOW).read("large")).short_term) == 8
         await store.aclose()
+
+
+async def test_a_call_asks_once_for_a_conversation_and_what_it_left_behind_asks_anew() -> None:
+    with tenant_of_its_own() as (database, tenant):
+        one, two = (PostgresStore(database, tenant, lambda: NOW) for _ in range(2))
+
+        async def add(store: PostgresStore, name: str) -> None:
+            await store.update("chat", lambda _: ([Added(memory(name))], None), by="test")
+
+        async def known() -> set[str]:
+            return set((await one.read("chat")).short_term)
+
+        async def later() -> set[str]:
+            await ended.wait()
+            return await known()
+
+        ended = asyncio.Event()
+        for there in (set(), {"a", "own"}):
+            with one_call():
+                assert await known() == there
+                await add(two, f"b{len(there)}")
+                assert await known() == there
+                left = asyncio.create_task(later())
+            assert await known() == there | {f"b{len(there)}"}
+            with one_call():
+                await known()
+                await add(two, "a")
+                await add(one, "own")
+                assert await known() >= {"a", "own"}
+            ended.set()
+            assert await left >= {"a", "own"}
+            await two.update(
+                "chat",
+                lambda state: (
+                    [Forgotten(each, "deleted") for name, each in state.short_term.items() if name.startswith("b")],
+                    None,
+                ),
+                by="test",
+            )
+        await asyncio.gather(one.aclose(), two.aclose())
 
 
 async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:

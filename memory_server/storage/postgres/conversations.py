@@ -28,7 +28,7 @@ from memory_server.conversations.changes import (
     change_id,
 )
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.ports import Decide, Result
+from memory_server.conversations.ports import Decide, Result, seen_in_call
 from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
@@ -110,6 +110,7 @@ class PostgresStore:
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
     ) -> tuple[Result, str | None]:
+        seen_in_call().pop((self, conversation_id), None)
         one = self._open.use(conversation_id)
         wait = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
 
@@ -162,7 +163,14 @@ class PostgresStore:
             return done.result, change_id(one.name, done.version)
 
     async def read(self, conversation_id: str) -> ConversationState:
+        seen = seen_in_call()
         one = self._open.use(conversation_id)
+        if (found := seen.get((self, conversation_id))) is not None:
+            return found if one.state is None else one.state
+        seen[self, conversation_id] = found = await self._read(one)
+        return found
+
+    async def _read(self, one: _Open) -> ConversationState:
         if (known := one.version) is not None:
             news = await self._look(lambda connection: self._log.since(connection, one.name, known))
             if (state := one.take(news)) is not None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
@@ -155,7 +156,7 @@ class ToolFailed(MemoryServerError):
 async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
-    with made.memories.services.meter.call(tool.name):
+    with made.memories.services.meter.call(tool.name), one_call():
         try:
             _refuse_excess(tool, arguments)
             checked = tool.arguments.model_validate(dict(arguments))
