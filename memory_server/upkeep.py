@@ -10,12 +10,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from memory_server.kernel.errors import MemoryServerError
-from memory_server.kernel.lifecycle import Lifecycle
+from memory_server.kernel.lifecycle import Ledger, Lifecycle
 from sandbox.locale import _
 
 log = logging.getLogger(__name__)
@@ -30,14 +29,6 @@ class UpkeepJob(Protocol):
     async def overdue(self) -> bool: ...
 
     async def run_if_due(self) -> int | None: ...
-
-
-class Ledger(Protocol):
-    """When upkeep last ran, and whose turn it is; `last_run_ms` and `note_run` are blocking calls."""
-
-    def turn(self) -> AbstractAsyncContextManager[bool]: ...
-    def last_run_ms(self) -> int | None: ...
-    def note_run(self, at_ms: int) -> None: ...
 
 
 class Maintenance:

@@ -4,6 +4,7 @@ history, clean-up, upkeep, doctor and backups loop over the engines. tests/test_
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
@@ -243,6 +244,19 @@ class Lifecycle(Protocol):
     ) -> AsyncIterator[RestoredPlace]:
         """Bring back what a backup holds of this engine, place by place, or with `dry_run` say what that would change.
         The backup is checked before anything changes."""
+
+
+class Ledger(Protocol):
+    """When upkeep last ran, and whose turn it is; `last_run_ms` and `note_run` are blocking calls."""
+
+    def turn(self) -> AbstractAsyncContextManager[bool]:
+        """Whether this process may run upkeep; True for only one process at a time."""
+        ...
+
+    def last_run_ms(self) -> int | None:
+        """When upkeep last ended, in milliseconds since 1970; None: never."""
+
+    def note_run(self, at_ms: int) -> None: ...
 
 
 E = TypeVar("E", bound=Lifecycle)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Protocol
 
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import local
@@ -85,3 +85,16 @@ class Pause:
         if self.until_ms is None:
             return _("paused until `memory-server resume`")
         return _("paused until {local:%Y-%m-%d %H:%M}, or until `memory-server resume`", local(self.until_ms, zone))
+
+
+class Pauses(Protocol):
+    """Where a pause is kept. Every method may raise StorageError; `write` and `remove` then changed nothing."""
+
+    def read(self, now_ms: int) -> Pause | None:
+        """The pause at `now_ms`; None without a pause, or after its end."""
+
+    def write(self, pause: Pause) -> None:
+        """Begin a pause, or replace one."""
+
+    def remove(self) -> None:
+        """End the pause, if there is one."""

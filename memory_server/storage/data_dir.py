@@ -29,6 +29,8 @@ from sandbox.locale import _
 if TYPE_CHECKING:
     from memory_server.conversations.ports import ConversationStore
     from memory_server.kernel.erasure import Erasure, Tombstones
+    from memory_server.kernel.lifecycle import Ledger
+    from memory_server.kernel.private import Pauses
     from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
@@ -103,8 +105,8 @@ class Home:
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
         self.conversations: ConversationStore = JsonFileStore(place, clock, parameters, meter)
-        self.ledger = FolderLedger(place)
-        self.pause = PauseNote(place)
+        self.ledger: Ledger = FolderLedger(place)
+        self.pause: Pauses = PauseNote(place)
         self.answered = AnsweredEvents(place)
         self.given = GivenLines(place)
         self.recalls: RecallLog = RecallFiles(place)

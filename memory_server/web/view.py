@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -18,7 +18,7 @@ from starlette.types import Scope
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import Item
-from memory_server.kernel.private import Pause
+from memory_server.kernel.private import Pauses
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import SHOWN_ZONE
@@ -50,13 +50,6 @@ WHO = {
     "import": _("an import"),
     "undo_change": _("an undoing"),
 }
-
-
-class Pauses(Protocol):
-    """Where a pause is kept."""
-
-    def write(self, pause: Pause) -> None: ...
-    def remove(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

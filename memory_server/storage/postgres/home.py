@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memory_server.kernel.erasure import Erasure
     from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryStore
+    from memory_server.storage.json_store.repair import RepairPlan
 
 _QUICK_SECONDS = 2.0
 _KEPT = _(
@@ -58,8 +59,8 @@ class PostgresHome(Home):
         super().__init__(place, clock, parameters, meter)
         self.database, self.tenant_name, self._owns = database, tenant, owns
         self.conversations = PostgresStore(database, tenant, clock, parameters, meter)
-        self.ledger = Lease(database, tenant)  # type: ignore[assignment]
-        self.pause = PauseRow(database, tenant)  # type: ignore[assignment]
+        self.ledger = Lease(database, tenant)
+        self.pause = PauseRow(database, tenant)
         self.recalls: RecallLog = RecallRows(database, tenant)
 
     def migrate(self, *, dry_run: bool = False) -> list[int]:
@@ -178,7 +179,7 @@ class PostgresHome(Home):
     def examinations(self) -> list[Callable[[], list[Finding]]]:
         return []
 
-    def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], None]]:  # type: ignore[override]
+    def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], RepairPlan | None]]:
         """There is nothing that could be mended here."""
         return []
 
