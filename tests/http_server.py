@@ -98,8 +98,8 @@ class Asker:
 
     def __init__(self, url: str, token: str | None = TOKEN) -> None:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        # A connection is let go before the server does it, after 5 s: otherwise a request could meet its end.
-        limits = httpx.Limits(keepalive_expiry=2.0)
+        # Each request has a connection of its own: otherwise one could meet the end that the server makes after 5 s.
+        limits = httpx.Limits(max_keepalive_connections=0)
         self.http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, limits=limits)
 
     def __del__(self) -> None:

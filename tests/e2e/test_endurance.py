@@ -114,7 +114,7 @@ def settled(process: psutil.Process, like: Figures | None = None) -> Figures:
 
 
 @pytest.mark.parametrize(
-    ("warm", "count", "more_mb"), [(400, 600, 8), pytest.param(2_000, 20_000, 24, marks=pytest.mark.full, id="20,000")]
+    ("warm", "count", "more_mb"), [(200, 200, 8), pytest.param(2_000, 20_000, 24, marks=pytest.mark.full, id="20,000")]
 )
 def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
     tmp_path: Path, warm: int, count: int, more_mb: int

@@ -96,12 +96,19 @@ def test_a_look_imports_neither_engine_nor_tool_to_say_where(tmp_path: Path) -> 
 @pytest.mark.skipif(not ON_LINUX, reason="looks into /proc")
 @pytest.mark.usefixtures("shared")
 class TestWithAndWithoutTheSharedProcess:
-    def test_each_look_prints_the_same(self, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        "looks", [(*LOOKS[::3], ["show", "nothing-has-this-id"]), pytest.param(LOOKS, marks=pytest.mark.full)], ids=["some", "all"]
+    )
+    def test_each_look_prints_the_same(
+        self, filled: Path, looks: tuple[list[str], ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("MEMORY_SERVER_RECALLS__DAYS", "0")
-        alone = {" ".join(look): asked(filled, *look, "--no-daemon") for look in LOOKS}
+        alone = {" ".join(look): asked(filled, *look, "--no-daemon") for look in looks}
         with windows(filled, 1, "--now", NOW):
-            shared = {" ".join(look): asked(filled, *look) for look in LOOKS}
-        for look in ("where", "where --json"):  # the one difference is the process that answers
+            shared = {" ".join(look): asked(filled, *look) for look in looks}
+        for look in [
+            name for name in alone if name.startswith("where")
+        ]:  # the one difference is the process that answers
             assert b"shared" in shared[look][1]
             assert (alone.pop(look)[0], shared.pop(look)[0]) == (0, 0)
         assert shared == alone

@@ -27,6 +27,7 @@ def _asked(text: str) -> Mapping[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
+@pytest.mark.full
 @pytest.mark.alone
 async def test_pages_of_many_memories_are_small_and_quick(tmp_path: Path) -> None:
     rng = random.Random(5)
