@@ -13,11 +13,12 @@ class PassingRecalls:
     def __init__(self) -> None:
         self._kept: defaultdict[str, list[Line]] = defaultdict(list)
 
-    def append(self, line: Line) -> None:
-        kept = self._kept[line["conversation"]]
-        kept.append(line)
-        if len(kept) > MOST_LINES:
-            del kept[:-LINES_AFTER_A_CUT]
+    def append(self, *lines: Line) -> None:
+        for line in lines:
+            kept = self._kept[line["conversation"]]
+            kept.append(line)
+            if len(kept) > MOST_LINES:
+                del kept[:-LINES_AFTER_A_CUT]
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
         return [line for name, kept in self._kept.items() if conversation_id in (None, name) for line in kept]

@@ -83,7 +83,7 @@ class Services:
             raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
 
     def refuse_erased(self, *texts: str) -> None:
-        """Raises NothingToKeep: one of these texts was erased for good."""
+        """A blocking call. Raises NothingToKeep: one of these texts was erased for good."""
         if self.erased(texts):
             from memory_server.kernel.erasure import left_out_text
 

@@ -159,10 +159,15 @@ class ShortTermManager(ShortTermSearch):
             turn=None if turn is None or not replaces else without_surrogates(turn),
         )
         refuse_excess(unindexed)
-        if turn is not None:  # a hook that comes late; what somebody says again is meant
-            self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
-        # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
-        memory = await asyncio.to_thread(self._wording.of_text, unindexed)
+
+        def worded() -> ShortTermMemory:
+            if turn is not None:  # a hook that comes late; what somebody says again is meant
+                self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
+            return self._wording.of_text(unindexed)
+
+        # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
+        # be asked what was erased.
+        memory = await asyncio.to_thread(worded)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
             if memory.turn is not None:

@@ -15,8 +15,8 @@ MOST_LINES, LINES_AFTER_A_CUT = 2_000, 1_800
 class RecallLog(Protocol):
     """Keeps lines, at most `MOST_LINES` for each conversation. Blocking calls; they raise OSError."""
 
-    def append(self, line: Line) -> None:
-        """Add a line. It is not synced: a crash may take the last ones."""
+    def append(self, *lines: Line) -> None:
+        """Add lines. They are not synced: a crash may take the last ones."""
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
         """Those of a conversation, the oldest first, or of one conversation after the other."""

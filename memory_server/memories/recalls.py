@@ -63,10 +63,14 @@ class Recalls:
 
     def write(self) -> None:
         """Write what was noted. A failure is no harm."""
-        while self._pending:
-            with suppress(OSError, IndexError):  # another thread may have taken the last one
+        lines = list[Line]()
+        with suppress(IndexError):  # there is none left; another thread may take some too
+            while True:
                 if (line := self._pending.popleft()()) is not None:
-                    self._kept.append(line)
+                    lines.append(line)
+        if lines:
+            with suppress(OSError):
+                self._kept.append(*lines)
 
     def found(self, conversation_id: str | None = None) -> list[Line]:
         """The recalls of a conversation or of all, oldest first, each with what its answer used. Blocking. Raises

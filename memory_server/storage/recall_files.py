@@ -21,14 +21,15 @@ class RecallFiles:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir, self._folder = data_dir, data_dir / folders.PRIVATE / "recalls"
 
-    def append(self, line: Line) -> None:
+    def append(self, *lines: Line) -> None:
         if not self._data_dir.is_dir():
             return  # nothing was ever stored: a question makes no folder
         folders.make_folder(self._folder)
-        path = self._path(line["conversation"])
-        size = folders.append(path, codec.dumps(line) + b"\n")
-        if size > MOST_LINES * _LEAST_LINE_BYTES and folders.read_file(path).count(b"\n") > MOST_LINES:
-            self._rewrite(path, lambda lines: lines[-LINES_AFTER_A_CUT:])
+        for line in lines:
+            path = self._path(line["conversation"])
+            size = folders.append(path, codec.dumps(line) + b"\n")
+            if size > MOST_LINES * _LEAST_LINE_BYTES and folders.read_file(path).count(b"\n") > MOST_LINES:
+                self._rewrite(path, lambda kept: kept[-LINES_AFTER_A_CUT:])
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
         paths = sorted(self._folder.glob("*.jsonl")) if conversation_id is None else [self._path(conversation_id)]

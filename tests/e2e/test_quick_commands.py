@@ -97,7 +97,9 @@ def test_a_look_imports_neither_engine_nor_tool_to_say_where(tmp_path: Path) -> 
 @pytest.mark.usefixtures("shared")
 class TestWithAndWithoutTheSharedProcess:
     @pytest.mark.parametrize(
-        "looks", [(*LOOKS[::3], ["explain", "--recall", "nonsense"]), pytest.param(LOOKS, marks=pytest.mark.full)], ids=["some", "all"]
+        "looks",
+        [(*LOOKS[::3], ["explain", "--recall", "nonsense"]), pytest.param(LOOKS, marks=pytest.mark.full)],
+        ids=["some", "all"],
     )
     def test_each_look_prints_the_same(
         self, filled: Path, looks: tuple[list[str], ...], monkeypatch: pytest.MonkeyPatch

@@ -50,15 +50,16 @@ class _Rows:
 class RecallRows(_Rows):
     """As `RecallLog`. A line that was sent when the connection was lost may be there twice."""
 
-    def append(self, line: Line) -> None:
-        name = line["conversation"]
+    def append(self, *lines: Line) -> None:
         oldest = "SELECT id FROM recalls WHERE conversation = ? ORDER BY id DESC OFFSET ? LIMIT 1"
 
         def work(rows: OwnRows) -> None:
             rows.execute("SET LOCAL synchronous_commit TO off")  # a lost last line is no harm
-            rows.execute("INSERT INTO recalls(conversation, line) VALUES(?, ?)", (name, codec.dumps(line).decode()))
+            given = [(line["conversation"], codec.dumps(line).decode()) for line in lines]
+            rows.executemany("INSERT INTO recalls(conversation, line) VALUES(?, ?)", given)
             over = f"DELETE FROM recalls WHERE conversation = ? AND id <= ({oldest}) AND EXISTS({oldest})"
-            rows.execute(over, (name, name, LINES_AFTER_A_CUT, name, MOST_LINES))
+            for name in sorted({name for name, _line in given}):
+                rows.execute(over, (name, name, LINES_AFTER_A_CUT, name, MOST_LINES))
 
         self._do(work)
 
