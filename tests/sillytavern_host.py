@@ -3,6 +3,7 @@ Chromium. A test that cannot have them is skipped with a sentence."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -238,9 +239,12 @@ class Chat:
             await self.tab.set_input_files("#character_import_file", file)
             await self.tab.wait_for_function(f"(({there})({json.dumps(name)})) >= 0")
         index = await self.js(there, name)
-        await self.js("i => SillyTavern.getContext().selectCharacterById(i)", index)
-        there = "i => !SillyTavern.getContext().groupId && Number(SillyTavern.getContext().characterId) === i"
-        await self.tab.wait_for_function(there, arg=index)
+        # It is not done, and nothing says so, while the host still saves the last chat.
+        select = """async i => { const c = () => SillyTavern.getContext();
+            while (c().groupId || Number(c().characterId) !== i) {
+              await c().selectCharacterById(i); await new Promise(done => setTimeout(done, 100)); } }"""
+        async with asyncio.timeout(120):
+            await self.js(select, index)
         await self.tab.wait_for_selector("#chat .mes")
 
     async def send(self, text: str) -> None:
