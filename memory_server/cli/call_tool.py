@@ -34,12 +34,21 @@ async def call(app: App, flags: Namespace) -> None:
     write(translated(answer.text) if flags.text else answer.structured)
 
 
-async def called(app: App, tool: str, arguments: Mapping[str, Any], flags: Mapping[str, str] | None = None) -> Answer:
-    """The answer of the tool with this name; its text has local times. Raises ToolFailed if the call failed; nothing
-    was changed. The message names a command in place of a tool, and `flags` in place of arguments."""
+async def called(
+    app: App,
+    tool: str,
+    arguments: Mapping[str, Any],
+    flags: Mapping[str, str] | None = None,
+    *,
+    session: str | None = None,
+) -> Answer:
+    """The answer of the tool with this name, asked in `session`; its text has local times. Raises ToolFailed if it
+    failed; nothing was changed. The message names a command in place of a tool, and `flags` in place of arguments."""
     SHOWN_ZONE.set(app.settings.zone)
     try:
-        return await call_tool(TOOLS[tool], app.call, arguments, max_bytes=app.settings.results.max_bytes)
+        return await call_tool(
+            TOOLS[tool], app.call.in_session(session), arguments, max_bytes=app.settings.results.max_bytes
+        )
     except ToolFailed as error:
         message = translated(str(error)).replace("get_history", "`memory-server history`")
         for name, flag in (flags or {}).items():

@@ -248,7 +248,7 @@ def _mend(add: Add) -> None:
     _dry_run(cleanup, _("say what would be forgotten, and why"))
 
     about = _("Copy all memories, while servers go on writing.")
-    both = ("backup, copy", _("Copy all memories; backup list, restore, delete."))
+    both = ("backup", _("Copy all memories; backup list, restore, delete."))
     backup = add("backup", "maintenance.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", _("name of the backup; by default the time"), nargs="?")
     add("backup list", "maintenance.backups", _("List the backups."), "backup list", listed=_UNLISTED)
@@ -264,17 +264,20 @@ def _mend(add: Add) -> None:
         _argument(made, "name", "NAME", _("name of the backup"))
 
     about = _("Examine folder, disk, files and clock; mend them.")
-    doctor = add("doctor", "maintenance.doctor", about, "doctor", about_c=_ALL, listed=("doctor, migrate", about))
+    doctor = add("doctor", "maintenance.doctor", about, "doctor", about_c=_ALL)
     _switch(doctor, "--json", _("print the findings as JSON"))
     work = doctor.add_mutually_exclusive_group()
     _switch(work, "--repair", _("mend broken files, and save every memory that they hold"))
     _switch(work, "--reindex", _("find the words of older memories again, with the present settings"))
     _dry_run(doctor, _("with --repair or --reindex: say what would change"))
-    about, example = _("Copy conversations with their past to another store."), "copy --to postgresql://host/memories"
+    about, example = _("Copy conversations with their past to another store."), "copy --to postgresql://me@host/name"
     both = ("copy, migrate", _("Copy all to another store; renew its tables."))
     copy = add("copy", "stores.copy", about, example, opens=False, changes=True, listed=both)
     _argument(copy, "conversations", "CONVERSATION", _("conversations to copy; by default all"), nargs="*")
-    from_ = _("folder or URL of PostgreSQL; by default what the settings say")
+    from_ = _(
+        "folder or URL of PostgreSQL, without the password, which all users of the machine could see: it goes into "
+        "~/.pgpass or MEMORY_SERVER_STORE; by default what the settings say"
+    )
     _argument(copy, "--from", "STORE", from_, dest="from_")
     _argument(copy, "--to", "STORE", _("the same"))
     _dry_run(copy, _("say what would be copied"))

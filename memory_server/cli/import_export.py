@@ -24,6 +24,7 @@ from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import own
 from memory_server.interchange.incoming import (
     Format,
@@ -234,6 +235,8 @@ def _report(out: Console, found: Incoming) -> None:
     for place, reason in found.skipped:
         what = f"{escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}"
         out.print(f"[yellow]{term('left out')}[/]  {what}")
+    for doubt in found.doubts:
+        out.print(f"[yellow]{term('warning')}[/]  {escape(shown(doubt, MOST_SAID_CHARS))}")
     lost = (_("{what}: {count:,}", what, count) for what, count in found.lost.items() if count)
     for note in (*found.notes, *lost):
         out.print(f"[cyan]{term('not carried')}[/]  {escape(shown(note, MOST_SAID_CHARS))}")
@@ -246,7 +249,7 @@ async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
         sources = [memory.trigger for memory in contents.long_term]
         reports: list[CheckReport] = []
         # 200 triggers that run too long take 20 s: so there is a progress bar.
-        with progress(_("checking triggers"), len(sources)) as advance:
+        with progress(_("checking triggers"), len(sources)) as advance, sandbox_errors():
             for begin in range(0, len(sources), AT_ONCE):
                 reports += await app.sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
                 advance(AT_ONCE)
@@ -259,7 +262,7 @@ async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
                 if not keep:
                     found.skipped.append((memory.name, reason))
                     continue
-                found.notes.append(_("{about}: {what}", memory.name, reason))
-            found.notes += [_("{about}: {what}", memory.name, foreign(problem.message)) for problem in one.warnings]
+                found.doubts.append(_("{about}: {what}", memory.name, reason))
+            found.doubts += [_("{about}: {what}", memory.name, foreign(problem.message)) for problem in one.warnings]
             good.append(memory)
         found.conversations[number] = replace(contents, long_term=tuple(good))

@@ -13,6 +13,7 @@ from memory_server.app import App
 from memory_server.cli.exchanged_files import Tree, read_file, read_folder, read_tree, starts_with
 from memory_server.cli.terminal import say_if_waiting
 from memory_server.conversations.model import conversation_id_of
+from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import (
     chats,
     claude_code,
@@ -114,7 +115,8 @@ async def _lorebook(
     elif book.character is not None:
         usual, names = conversation_id_of(book.character), {"char": book.character, **names}
     defaults = worldinfo.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
-    invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
+    with sandbox_errors():
+        invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
     return worldinfo.read(book, Path(source).name, usual, invalid, defaults)
 
 

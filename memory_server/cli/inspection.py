@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
@@ -84,6 +85,7 @@ def tally_text(tally: MergeCounts) -> str:
     """`3 new, 1 replaced`: what a restore or an import did, in words."""
     parts = (
         (tally.added, _("{count} new", tally.added)),
+        (tally.forgotten, _("{count} of them forgotten before", tally.forgotten)),
         (tally.replaced, _("{count} replaced", tally.replaced)),
         (tally.removed, _("{count} removed", tally.removed)),
         (tally.unchanged, _("{count} unchanged", tally.unchanged)),
@@ -124,7 +126,8 @@ async def explain(app: App, flags: Namespace) -> None:
         names = await chosen(app, flags)
         where = {"conversation_id": names[0]} if len(names) == 1 else {"scope": "all"} if names else {}
         asked = {"text": sought} | where | asked
-    answer = await called(app, "explain_recall", asked, flags.names)
+    # In a session of its own, as `recall` asks: otherwise it would hold back what `recall` brings.
+    answer = await called(app, "explain_recall", asked, flags.names, session=secrets.token_hex(8))
     if flags.json:
         write(answer.structured)
     else:

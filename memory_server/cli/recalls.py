@@ -10,6 +10,7 @@ from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.terminal import clipped, console, print_columns, time_text, write
+from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import milliseconds
@@ -81,7 +82,8 @@ async def receipt(app: App, flags: Namespace) -> None:
     else:
         out.print(_("Given: nothing new; the session had it in its context, or there was no room."))
     for item in came:
-        words = ", ".join(f"{word} {points:.1f}" for word, points in item.get("words", {}).items())
+        spelt = spelling(texts.get(item["id"], ""))
+        words = ", ".join(f"{spelt(word)} {points:.1f}" for word, points in item.get("words", {}).items())
         out.print(Text(f"  {term(item['tier'])} {_shown(item, texts)}{words and f': {words}'}"))
     if near:
         out.print(_("Nearly came:"))

@@ -70,6 +70,7 @@ def restore_changes(
             else:
                 counts["added" if before is None else "replaced"] += 1
                 if before is None and isinstance(memory, ShortTermMemory) and memory.id in archived:
+                    counts["forgotten"] += 1
                     changes.append(Restored(memory, "undone"))
                 else:
                     changes.append(putting(memory, before))

@@ -37,7 +37,7 @@ class SandboxRunner:
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> Mapping[int, Verdict]:
-        with _translated():
+        with sandbox_errors():
             async with self._turns:
                 ran = await self._sandbox.judge(triggers, context, now=now, seed=seed)
         self._meter.count("triggers", "searches")
@@ -51,7 +51,7 @@ class SandboxRunner:
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
-        with _translated():
+        with sandbox_errors():
             async with self._turns:
                 return await self._sandbox.check(source, context, now=now, seed=seed)
 
@@ -59,7 +59,7 @@ class SandboxRunner:
         return self._sandbox.record_of(source)
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        with _translated():
+        with sandbox_errors():
             async with self._turns:
                 return await self._sandbox.match_texts(pattern, texts)
 
@@ -87,7 +87,8 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def sandbox_errors() -> Iterator[None]:
+    """Raises TriggersUnavailable where the sandbox cannot work."""
     try:
         yield
     except PatternError:

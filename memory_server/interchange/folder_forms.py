@@ -156,7 +156,7 @@ def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
             found.skipped.append((name if missing else f"{name} ({place})", why))
             continue
         doubts = list(_doubts(record["trigger"], record["prompt"]))
-        found.notes += [_("{about}: {what}", name, line) for line in doubts]
+        found.doubts += [_("{about}: {what}", name, line) for line in doubts]
         context = record.get("createdContext")
         record["createdContext"] = context if context and isinstance(context, str) else f"{LONG_TERM}, {place}"
         good[name] = record | ({"notes": doubts} if doubts else {})

@@ -61,11 +61,13 @@ class NotThisFormat(InvalidInput):
 @dataclass(slots=True)
 class Incoming:
     """`entries`: of knowledge, by place; one without a time has the time 0. `skipped`: place and reason of each record
-    that was left out. `notes`: what the others lost. `lost`: how often, by what it is."""
+    that was left out. `doubts`: triggers that may not work as meant. `notes`: what the others lost. `lost`: how often,
+    by what it is."""
 
     conversations: list[Contents] = field(default_factory=list)
     entries: dict[str, list[Entry]] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
     _keys: set[tuple[str, str, str]] = field(default_factory=set)

@@ -20,13 +20,15 @@ Mode = Literal["merge", "overwrite"]
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """How many memories were added, replaced, removed, there already, or kept because the stored one is newer."""
+    """How many memories were added, replaced, removed, there already, or kept because the stored one is newer; and how
+    many of those added had been forgotten."""
 
     added: int = 0
     replaced: int = 0
     removed: int = 0
     unchanged: int = 0
     kept_newer: int = 0
+    forgotten: int = 0
 
 
 WAIT_SECONDS, _PAUSE_SECONDS = 10.0, 0.05

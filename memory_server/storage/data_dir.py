@@ -77,7 +77,7 @@ def open_home(
             from memory_server.storage.postgres.home import open_database
         except ImportError as error:
             raise InvalidInput(
-                "Memories in PostgreSQL need psycopg; run `pip install 'memory-server[postgres]'`."
+                "Memories in PostgreSQL need psycopg; in the clone run `uv tool install '.[postgres]'`."
             ) from error
         place = (folder or Path()).expanduser().absolute()
         return open_database(str(url), place, clock, parameters, meter, postgres, beside)

@@ -14,7 +14,7 @@ from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.conversations.recall.relevance import MatchedWord, age_text
-from memory_server.conversations.recall.words import shown_words
+from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import MINUTE_MS, iso, local
@@ -92,9 +92,7 @@ class ExplainResult(Result):
     decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
     score: Annotated[float, From("receipt.score")]
     age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
-    matchedWords: Annotated[
-        list[SharedWord], From("receipt.matched", SharedWord.each, "The words it shares with the messages")
-    ]
+    matchedWords: list[SharedWord] = Field(description="The words it shares with the messages, as its text has them")
     meaning: Annotated[
         str | None, From("receipt.nearness", lambda near: near and near.line(), "Its ranks by meaning and by words")
     ] = None
@@ -168,12 +166,14 @@ async def explain_recall(
         reasons.append(_("{others}; search_memories lists them with their ids.", others))
     explained = told.explanation
     draw = explained.draw if explained else None
+    spelt = spelling(told.memory.text)
     apart_ms = explained.verdict.apart_ms if explained else None
     apart = None if apart_ms is None else round(apart_ms / MINUTE_MS, 1)
     return ExplainResult.of(
         told,
         verdict=verdict,
         reason=joined("\n", reasons),
+        matchedWords=[SharedWord.of(word, word=spelt(word.word)) for word in told.receipt.matched],
         threshold=None if explained is None else hundredths(explained.needed),
         by=[
             Other.of(other, conversation_id=other.kept_in or told.conversation_id, minutesApart=apart)

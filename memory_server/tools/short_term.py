@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall, Recalled
-from memory_server.conversations.recall.words import shown_words
+from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
@@ -89,7 +89,7 @@ class Item(Result):
     score: Annotated[float, From("memory.score")]
     relevance: Annotated[float, From("receipt.relevance", hundredths)]
     keywords: Annotated[list[str], From("memory", lambda memory: shown_words(memory, SHOWN_KEYWORDS))]
-    why: Annotated[str, From("receipt.line", lambda line: line())]
+    why: str
     matched: list[str] = Field(description="The words it shares, as its text has them, heaviest first")
     reason: str = Field(description="Why it came, for a person, in the language of the memories")
     weak: Annotated[bool | None, From("weak", lambda weak: weak or None, words="Shares little: check that it fits")] = (
@@ -242,6 +242,7 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
             keptIn=None if each.kept_in == conversation_id else each.kept_in,
             folder=None if call.folder in (None, memory.folder) else memory.folder,
             matched=sorted(words, key=lambda word: -words[word])[:SHOWN_KEYWORDS],
+            why=each.receipt.line(spelling(memory.text)),
             reason=said_in(why, language, _PACKAGE),
         )
 

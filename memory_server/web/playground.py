@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from starlette.responses import Response
 
 from memory_server.conversations.model import LongTermMemory
+from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import context_text
 from memory_server.web.actions import first
@@ -131,8 +132,9 @@ async def _try(view: View, given: Mapping[str, str]) -> Tried:
 
     code, sandbox = given["code"], view.site.sandbox
     context = {"messages": messages, "conversation_id": view.conversation.id, "participants": {}}
-    report = await sandbox.run(code, context, now=now, seed=seed, copy=copy_of(code))
-    checked = await sandbox.check(code, context if messages else None, now=now, seed=seed)
+    with sandbox_errors():
+        report = await sandbox.run(code, context, now=now, seed=seed, copy=copy_of(code))
+        checked = await sandbox.check(code, context if messages else None, now=now, seed=seed)
     found = _found(report)
     heard = [
         (

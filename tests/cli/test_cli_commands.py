@@ -295,7 +295,8 @@ def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixt
     groups = [line.split(":")[0] for line in lines if line[:1].isalpha()]
     assert [group for group in groups if " " not in group] == ["usage", "daily", "look", "mend", "exchange", "develop"]
     assert any(line.endswith("Take back a change, or bring a memory back.") for line in lines)
-    named = {name for line in lines for name in line[10:30].replace(",", " ").split()}
+    names = [name for line in lines[2:] if line[:3] != "  -" for name in line[10:30].replace(",", " ").split()]
+    assert len(named := set(names)) == len(names), "each once"
     assert named >= {name for name in parser().commands.choices if " " not in name} - {"hook"}
 
 

@@ -147,3 +147,12 @@ def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
     (root / "data" / "default-user" / "extensions" / "memory-server").symlink_to(tmp_path / "theirs")
     assert "link" in refused("install", "sillytavern", str(root))
     assert list((tmp_path / "theirs").iterdir()) == []
+
+
+def test_a_token_of_that_name_for_something_else_is_not_touched(root: Path, tmp_path: Path) -> None:
+    run("tokens", "add", "sillytavern", "--tenant", "alice")
+    before = everything(root)
+    assert "a token `sillytavern` that `install` did not make" in refused("install", "sillytavern", str(root))
+    assert everything(root) == before
+    assert "The token `sillytavern` stays" in run("uninstall", "sillytavern", str(root))
+    assert [token.tenant for token in TokenFile(tokens_at(tmp_path / "memories")).tokens()] == ["alice"]

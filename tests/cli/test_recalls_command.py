@@ -186,6 +186,24 @@ def test_the_receipt_says_what_came_what_nearly_came_and_what_the_answer_used(ru
     assert out.endswith(f"The answer used {line['came'][0]['id']}.\n")
 
 
+def test_shared_words_are_shown_as_the_memory_spells_them(run: Run) -> None:
+    run("remember", "The databases are migrated to Postgres on 23 November.")
+    question = "Which database do we migrate, on November 23?"
+    run("recall", question)
+    [line] = recorded(run)
+    receipt, told = run("explain", "--recall", line["id"]), run("explain", "Postgres", "--ask", question)
+    for shown in (receipt, told):
+        for word in ("databases", "migrated", "23 Nov"):
+            assert f"{word} " in shown.splitlines()[-1], shown
+
+
+def test_explain_sees_what_recall_brings(run: Run) -> None:
+    """What a shell stored comes to the next `recall` at once."""
+    run("remember", "My cat is called Miso.")
+    assert "Miso" in run("recall", "What is my cat called?")
+    assert "It came as top" in run("explain", "Miso", "--ask", "What is my cat called?")
+
+
 @pytest.mark.usefixtures("stored")
 def test_a_receipt_outlives_its_memories(run: Run) -> None:
     asked(run, "晚上吃披萨吗？")

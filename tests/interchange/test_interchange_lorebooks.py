@@ -17,7 +17,7 @@ from memory_server.cli.parser import main
 from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.worldinfo import Defaults, read, read_book
-from sandbox import Fired, TriggerSandbox
+from sandbox import Fired, SandboxUnavailable, TriggerSandbox
 from sandbox import cli as trigger_sandbox
 from sandbox.workbench.files import read_usable
 
@@ -354,10 +354,10 @@ def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -
         "left out  c (memory 5): another memory before it has the same name",
         "left out  memory 6: it is not an object with name, prompt and trigger",
         "left out  e: it has no trigger",
-        "not carried  主人的生日: getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月",
-        "not carried  b: TypeError: Cannot read properties of undefined (reading 'length')",
-        "not carried  b: args has no chat_log; did you mean args.messages?",
-        "not carried  c: its trigger cannot work: logical_results is not defined at line 1",
+        "warning  主人的生日: getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月",
+        "warning  b: TypeError: Cannot read properties of undefined (reading 'length')",
+        "warning  b: args has no chat_log; did you mean args.messages?",
+        "warning  c: its trigger cannot work: logical_results is not defined at line 1",
     ]
 
 
@@ -411,6 +411,21 @@ def test_where_nothing_can_be_used_nothing_is_written(run: Run) -> None:
             f"not carried  {OF_ALL}",
         ],
     )
+    assert not Path("out.json").exists()
+
+
+@pytest.mark.parametrize("key", ["/dra[gc]on/i", "dragon"])
+def test_where_v8_does_not_start_it_is_one_sentence_and_nothing_is_written(
+    run: Run, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    async def cannot(*_: object, **__: object) -> None:
+        raise SandboxUnavailable("the trigger worker ended while starting (code -5)")
+
+    monkeypatch.setattr(TriggerSandbox, "match_texts", cannot)
+    monkeypatch.setattr(TriggerSandbox, "check_all", cannot)
+    Path("book.json").write_text(json.dumps(book(key=[key])), "utf-8")
+    said = ["memory-server: Triggers cannot run now: the trigger worker ended while starting (code -5)."]
+    assert run("book.json", "out.json") == (1, [], said)
     assert not Path("out.json").exists()
 
 

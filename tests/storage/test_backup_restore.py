@@ -58,7 +58,7 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
     done = await backups.restore(made.backup.name, "overwrite")
     assert dry == [replace(one, change_id=None) for one in done]
     assert {one.place: one.counts for one in done} == {
-        "chat": MergeCounts(added=1, replaced=1, removed=1, unchanged=1),
+        "chat": MergeCounts(added=1, replaced=1, removed=1, unchanged=1, forgotten=1),
         "小红": MergeCounts(unchanged=1),
     }
     assert [sorted(part, key=str) for part in contents(await store.read("chat"))[:2]] == [
@@ -259,8 +259,9 @@ def test_the_commands_say_what_they_did(
     run("call", "add_short_term_memory", json.dumps({"conversation_id": "小明", "messages": [message]}))
     assert "Backup one: 1 conversation, 1 short-term" in run("backup", "one")[1]
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
-    assert run("backup", "restore", "one", "--dry-run")[1] == "小明 would get 1 new\n"
-    assert re.fullmatch(r"小明 got 1 new \(change 3-\w{4}\)\n", run("backup", "restore", "one")[1])
+    assert run("backup", "restore", "one", "--dry-run")[1] == "小明 would get 1 new, 1 of them forgotten before\n"
+    restored = run("backup", "restore", "one")[1]
+    assert re.fullmatch(r"小明 got 1 new, 1 of them forgotten before \(change 3-\w{4}\)\n", restored)
     assert run("backup", "restore", "one", "--overwrite", "-c", "小明")[1] == "小明 got 1 unchanged\n"
     assert run("backup", "restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")

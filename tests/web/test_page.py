@@ -21,6 +21,7 @@ from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
 from memory_server.web.subjects import best_sentences
 from memory_server.web.triggers import words_of
+from sandbox import SandboxUnavailable, TriggerSandbox
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
@@ -220,6 +221,19 @@ async def test_a_trigger_is_tried_saved_and_forgotten(page: Page) -> None:
     seen = await page.do("forget", family="triggers", place=CHAT, id="过敏", back="triggers?lang=en")
     assert "forgotten" in seen.text
     assert not await page.app.conversation().long_term.memories()
+
+
+async def test_where_v8_does_not_start_a_trigger_that_is_tried_says_so(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cannot(*_: object, **__: object) -> None:
+        raise SandboxUnavailable("the trigger worker ended while starting (code -5)")
+
+    monkeypatch.setattr(TriggerSandbox, "run", cannot)
+    answer = await page.client.post(
+        "/trigger?lang=en", content="name=x&code=true&prompt=p&seed=1&chat=", headers={**SAME, **FORM}
+    )
+    assert (answer.status_code, "Triggers cannot run now" in answer.text) == (422, True)
 
 
 async def test_a_broken_trigger_says_where_it_is_broken(page: Page) -> None:

@@ -113,6 +113,7 @@ def test_json_fixtures_and_text_chats_work(tmp_path: Path) -> None:
         ("trigger: '1'\nchat: [user: a]\nfires_at: [2]\n", "`fires_at` names message 2, but the chat has 1"),
         ("trigger: '1'\nfires_at: 3\n", "`fires_at` must be a list of message numbers"),
         ("trigger: '1'\nchat: [bot: a]\nexpect: fired\n", "message 1 of `chat` is not a message"),
+        ("trigger: '1'\nchat: ['user: a']\nexpect: fired\n", "write it as {user: text}, without quotation marks"),
         ("trigger: '1'\nchat: hello\nexpect: fired\n", "line 1: `chat`: line 1 must begin with user:"),
         ("trigger: '1'\nchat: 5\nexpect: fired\n", "`chat` must be a list"),
         ("trigger: '1'\nparticipants: [a]\nexpect: fired\n", "`participants` must be a mapping"),

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from memory_server.cli.install import edits
 from memory_server.cli.install.steps import ClientFile, InstallPlan, bytes_of
@@ -114,14 +115,24 @@ def _remove(place: Path, names: Sequence[str]) -> None:
             folder.rmdir()
 
 
-def _has_token(file: TokenFile) -> bool:
-    return file.path.exists() and any(token.name == NAME for token in file.tokens())
+def _of_token(file: TokenFile) -> Literal["ours", "other"] | None:
+    """Whether there is a token of this name, and it is the one that `install` makes, or enters something else."""
+    found = [token for token in file.tokens() if token.name == NAME] if file.path.exists() else []
+    return ("ours" if found[0].tenant == NAME else "other") if found else None
 
 
 def _token(file: TokenFile, settings: Settings) -> InstallPlan:
     listen = settings.http.listen
     address = f"http://{listen if ':' in listen else f'127.0.0.1:{listen}'}"
-    if _has_token(file):
+    known = _of_token(file)
+    if known == "other":
+        raise InvalidInput(
+            "There is a token `{name}` that `install` did not make; run `memory-server tokens remove {name2}`, then "
+            "install again.",
+            NAME,
+            NAME,
+        )
+    if known == "ours":
         return InstallPlan(
             _(
                 "The address is {address}. The token `{name}` was given before, and is shown only once; for another "
@@ -140,8 +151,11 @@ def _token(file: TokenFile, settings: Settings) -> InstallPlan:
 
 
 def _token_back(file: TokenFile) -> InstallPlan:
-    if not _has_token(file):
+    known = _of_token(file)
+    if known is None:
         return InstallPlan()
+    if known == "other":
+        return InstallPlan(_("The token `{name}` stays, because `install` did not make it.", NAME))
     said = _("The token `{name}` is taken back. The memories of its tenant stay; a new token finds them again.", NAME)
     return InstallPlan(said, _("would take back the token `{name}`", NAME), partial(file.remove, NAME))
 

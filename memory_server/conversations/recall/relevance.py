@@ -10,7 +10,7 @@ whole columns, and a test compares both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from struct import pack, unpack
@@ -104,10 +104,10 @@ class Receipt:
     def relevance(self) -> float:
         return self.match + self.around + self.span + self.cue - self.decay + self.score
 
-    def line(self) -> str:
-        """One short line for people: the heaviest shared words with both weights, decay with age, score."""
+    def line(self, spelt: Callable[[str], str] = str) -> str:
+        """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
         heaviest = sorted(self.matched, key=lambda word: -word.points)
-        words = joined(", ", (word.text() for word in heaviest[:3]))
+        words = joined(", ", (replace(word, word=spelt(word.word)).text() for word in heaviest[:3]))
         if len(heaviest) > 3:
             words += _(" and {names} more", len(heaviest) - 3)
         around = _("; +{around:.1f} from what was said around it", self.around) if self.around else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
@@ -209,7 +209,12 @@ def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
 
 def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
     """The heaviest words (None: all) as the text of the memory spells them, and days as its language does."""
-    text = memory.text[:_LOOKED_AT_CHARS]
+    return list(map(spelling(memory.text), memory.words[:most]))
+
+
+def spelling(text: str) -> Callable[[str], str]:
+    """Words of a memory, which are kept by their stems, as its text spells them; and days as its language does."""
+    text = text[:_LOOKED_AT_CHARS]
     spelt: dict[str, str] = {}
     for word in _WORD.findall(text):
         spelt.setdefault(stem(word.casefold()), word)
@@ -220,7 +225,7 @@ def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
             return spelt.get(word, word)
         return word if chinese else f"{day[2]} {_MONTHS[int(day[1]) - 1]}"
 
-    return list(map(shown, memory.words[:most]))
+    return shown
 
 
 def speakers_of(memories: Iterable[ShortTermMemory]) -> Iterator[str]:
