@@ -44,6 +44,7 @@ class User:
             "CLAUDE_CONFIG_DIR": str(self.home / ".claude"),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            "ENABLE_TOOL_SEARCH": "true",  # otherwise only a server of Anthropic gets it
             "ANTHROPIC_API_KEY": "none",
         }
 
