@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -432,6 +433,17 @@ async def test_the_language_is_that_of_the_reader() -> None:
     assert language_of("fr, en;q=0.8", None) == "en"
     assert language_of("zh", "en") == "en"
     assert language_of("", "tlh") == "en"
+
+
+async def test_names_of_months_do_not_touch() -> None:
+    weeks = [(1, "", name) for name in ("February", "", "", "March", "", "", "", "September", "", "", "", "October")]
+    drawn = strip([*weeks, (0, "", "November")], 270, 1, "")
+    ends = [
+        (x, x + 7.5 * len(name)) if side == "start" else (x - 7.5 * len(name), x) for x, _y, name, side in drawn.marks
+    ]
+    assert [name for _x, _y, name, _side in drawn.marks] == ["February", "September", "November"]
+    assert all(end < begin for (_begin, end), (begin, _end) in pairwise(ends))
+    assert all(0 <= begin < end <= drawn.width for begin, end in ends)
 
 
 async def test_charts_stay_within_their_frame() -> None:
