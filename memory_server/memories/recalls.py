@@ -119,6 +119,8 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
     text, fired = str(given.text), () if given.activation is None else given.activation.activated
     came = [*given.others, *({"id": each.memory.name, "tier": "trigger"} for each in fired)]
     line: Line = {"id": secrets.token_hex(4), "at": at, "conversation": given.conversation_id, **asker, "came": came}
+    if given.activation is not None:
+        line["failed"] = [each.memory.name for each, _verdict in given.activation.failed]
     if (recall := given.recall) is not None:
         tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}
         came += [_item(each, public) | {"tier": tier} for tier, items in tiers.items() for each in items]
@@ -141,6 +143,7 @@ def _item(recalled: Recalled, public: str | None) -> Line:
     shared = [word for word in receipt.matched if public is None or word.word.casefold() in public]
     heaviest = sorted(shared, key=lambda word: -word.points)[:MOST_WORDS]
     item: Line = {"id": memory.id, "relevance": round(receipt.relevance, 2), "chars": len(memory.text)}
+    item["counted"] = round(recalled.counted, 2)
     item["words"] = {word.word: round(word.points, 2) for word in heaviest}
     if receipt.around:
         item["around"] = round(receipt.around, 2)

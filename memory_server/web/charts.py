@@ -59,7 +59,7 @@ def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, to
     most, each = max((count for count, _title, _month in days), default=0), -(-len(days) // rows)
     step = min(18.0, (width - 20) / max(1, each - 1)) if each > 1 else 0
     radius = max(1.5, min(5.5, step * 0.36 if step else 5.5))
-    dots, marks, last = list[Dot](), list[tuple[float, float, str, str]](), -1000.0
+    dots, marks, free = list[Dot](), list[tuple[float, float, str, str]](), 0.0
     for number, (count, title, month) in enumerate(days):
         x, y = 10 + number % each * step, 10.0 + number // each * 46
         is_today = bool(today) and number == len(days) - 1
@@ -69,12 +69,21 @@ def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, to
             while marks and marks[-1][1] == y + 24 and x - marks[-1][0] < 60:
                 marks.pop()
             marks.append((round(min(x + 6, width), 1), y + 24, today, "end" if x > 60 else "start"))
-        elif month and (x - last > 52 or number % each == 0):
-            marks.append((max(0.0, round(x - 5, 1)), y + 24, month, "start"))
-            last = x
+        elif month:
+            begin, wide = max(0.0, round(x - 5, 1)), _wide(month)
+            if begin + wide > width and width - wide >= free:
+                marks.append((width, y + 24, month, "end"))
+            elif begin >= free and begin + wide <= width:
+                marks.append((begin, y + 24, month, "start"))
+                free = begin + max(52.0, wide + 8)
         if number % each == each - 1:
-            last = -1000.0
+            free = 0.0
     return Strip(width, rows * 46 - 10 if rows > 1 else 42, round(radius, 1), dots, marks)
+
+
+def _wide(name: str) -> float:
+    """About how wide a label of 13 pixels is."""
+    return sum(13.0 if ord(char) > 0x2E7F else 7.5 for char in name)
 
 
 class Point(NamedTuple):

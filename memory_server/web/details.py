@@ -56,7 +56,7 @@ async def memory(view: View) -> Response:
     return await view.page(
         "memory.html",
         memory=found,
-        said=messages_of(found, {}, 1.0),
+        said=messages_of(found, {}, 1.0, view.speech),
         gone=gone,
         gone_until=None if gone is None else gone.at_ms + view.site.keep_ms,
         until=view.speech.now_ms + view.site.keep_ms,

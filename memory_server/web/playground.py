@@ -138,10 +138,7 @@ async def _try(view: View, given: Mapping[str, str]) -> Tried:
     found = _found(report)
     heard = [
         (
-            str(
-                one.get("name")
-                or {"user": view.say(_("you")), "assistant": view.say(_("the companion"))}.get(one["role"], one["role"])
-            ),
+            view.speech.speaker(one["role"], one.get("name")),
             underlined(one["content"], dict.fromkeys(found, 1.0), 1.0),
         )
         for one in messages

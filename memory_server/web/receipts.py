@@ -97,13 +97,13 @@ def at_ms(line: Line) -> int:
     return milliseconds(datetime.fromisoformat(line["at"]))
 
 
-def messages_of(memory: ShortTermMemory, words: Mapping[str, float], heaviest: float) -> list[Said]:
+def messages_of(memory: ShortTermMemory, words: Mapping[str, float], heaviest: float, speech: Speech) -> list[Said]:
     """What was said, with the shared words underlined."""
     said, room = list[Said](), MOST_CHARS
     for message in memory.messages:
         if room > 0 and message.content.strip():
             yours = message.role == "user"
-            who = message.name or ("" if yours else message.role)
+            who = "" if yours and not message.name else speech.speaker(message.role, message.name)
             said.append(Said(who, yours, underlined(message.content[:room], words, heaviest)))
             room -= len(message.content)
     return said or [Said("", True, underlined(memory.text[:room], words, heaviest))]
@@ -124,18 +124,18 @@ def receipt(
             greatest[word] = max(points, greatest.get(word, 0.0))
     shared = joined_words(said, greatest)
     heaviest, needed = max(shared.values(), default=1.0), float(line.get("needed", 0.0))
-    scale = max([needed * 1.2, *(item.get("relevance", 0.0) for item in items)]) * 1.08 or 1.0
+    scale = max([needed * 1.2, *(_counted(item, needed) or 0.0 for item in items)]) * 1.08 or 1.0
     used, home = line.get("used"), line["conversation"]
     rows = list[Came]()
     for item in items:
         memory, words = known.get(item["id"]), item.get("words", {})
-        points = item.get("relevance") if item.get("tier") not in ("answer", "flashback") else None
+        points = _counted(item, needed)
         rows.append(
             Came(
                 item["id"],
                 item.get("kept_in", home),
                 memory,
-                [] if memory is None else messages_of(memory, words, heaviest),
+                [] if memory is None else messages_of(memory, words, heaviest, speech),
                 speech.say(_why(item, joined_words(said, item.get("words", {})), heaviest, used, speech)),
                 points,
                 round(100 * max(0.0, points or 0.0) / scale, 1),
@@ -157,6 +157,13 @@ def receipt(
     return ShownRecall(
         underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word, f"conversation:{home}"
     )
+
+
+def _counted(item: Line, needed: float) -> float | None:
+    """The points that `needed` is for. None: it came without them, by its meaning or by chance; or the line is of a
+    version that did not note them, whose `relevance` is not compared with `needed`."""
+    points: float | None = item.get("counted")
+    return None if points is None or points < needed or item.get("tier") in ("answer", "flashback") else points
 
 
 def spoken(memory: ShortTermMemory) -> str:

@@ -135,6 +135,10 @@ class Speech:
         """Words in quotation marks, as a list."""
         return quoted(words, zh=self.zh)
 
+    def speaker(self, role: str, name: str | None) -> str:
+        """Who speaks: by name, or else what the role is called."""
+        return name or self.say({"user": _("you"), "assistant": _("the companion")}.get(role, role))
+
     def cut(self, text: str, most: int) -> str:
         """The beginning of a text on one line, with the mark of this language where something is left out."""
         line = " ".join(text.split())

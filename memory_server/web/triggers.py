@@ -40,13 +40,14 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """A trigger as a sentence, its text, and when it fired and fires; milliseconds since 1970."""
+    """A trigger as a sentence, its text, and when it fired, fires and failed; milliseconds since 1970."""
 
     memory: LongTermMemory
     sentence: str
     last_ms: int | None
     next_ms: int | None
     next: str
+    failed_ms: int | None
 
 
 def words_of(code: str) -> list[str]:
@@ -70,11 +71,13 @@ def words_of(code: str) -> list[str]:
 
 async def watching(view: View, memories: Sequence[LongTermMemory], lines: Sequence[Line]) -> list[Watching]:
     """Each trigger as a sentence; `lines` are the recalls, newest first."""
-    last: dict[str, int] = {}
+    last, failed = dict[str, int](), dict[str, int]()
     for line in lines:
         for item in line.get("came", ()):
             if item.get("tier") == "trigger":
                 last.setdefault(item["id"], at_ms(line))
+        for name in line.get("failed", ()):
+            failed.setdefault(name, at_ms(line))
     times = await _times(view, tuple(memory.trigger for memory in memories))
     return [
         Watching(
@@ -87,6 +90,8 @@ async def watching(view: View, memories: Sequence[LongTermMemory], lines: Sequen
             else view.speech.moment(after)
             if found.hours
             else view.speech.date(after, weekday=True),
+            # A failure of before the last change says nothing about the trigger as it is.
+            when if (when := failed.get(memory.name, -1)) > (memory.updated_ms or memory.created_ms) else None,
         )
         for memory in memories
     ]
@@ -105,7 +110,7 @@ def sentence(speech: Speech, code: str, times: Times) -> str:
         day = strong(first)
         parts.append(_("on {day}", day) if first == end else _("from {day} to {end}", day, strong(end)))
     elif times.hours is not None:
-        parts.append(_("from {first}:00 to {last}:00", strong(times.hours[0]), strong(times.hours[1])))
+        parts.append(_("from {day} to {end}", *(strong(f"{hour}:00") for hour in times.hours)))
     if not parts:
         return _("When its condition holds")
     return parts[0] if len(parts) == 1 else _("{words}, or {times}", *parts)

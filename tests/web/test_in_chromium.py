@@ -195,6 +195,7 @@ async def test_the_tasks_are_done_by_keyboard_alone(served: Any) -> None:
         await _press_until(tab, "Edit it")
         await tab.keyboard.press("Enter")
         await tab.wait_for_selector("textarea:focus")
+        assert not await tab.is_visible("textarea[name=before]")
         await tab.keyboard.press("Control+a")
         await tab.keyboard.type("The Guizhou place is called Shanjiao.")
         await _press_until(tab, "Save the change")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,8 @@ async def test_a_recall_is_shown_with_its_words_and_points(page: Page) -> None:
     assert "Claude Code, /srv/shop" in seen.text
     for item in line["came"]:
         if "relevance" in item and item["tier"] not in ("flashback",):
-            assert f"{item['relevance']:.0f} points; {line['needed']:.0f} are enough" in seen.text
+            assert item["counted"] >= line["needed"]
+            assert f"{item['counted']:.0f} points; {line['needed']:.0f} are enough" in seen.text
     assert any(given.get("class", "") in ("u1", "u2", "u3", "u4") for given in seen.named("span"))
     assert any(f"id={ids[2]}" in link for link in seen.links)
 
@@ -236,6 +238,34 @@ async def test_where_v8_does_not_start_a_trigger_that_is_tried_says_so(
     assert (answer.status_code, "Triggers cannot run now" in answer.text) == (422, True)
 
 
+async def test_the_list_says_which_trigger_failed_until_it_is_changed(page: Page) -> None:
+    triggers = page.app.conversation().long_term
+    await triggers.add("问好", "叫他的名字。", "context.participants.user.name.length > 0")
+    assert (await ask(page.app, "早上好"))["failed"] == ["问好"]
+    assert "Failed today 12:00" in (await page.get("triggers", lang="en")).text
+    await triggers.update("问好", trigger="context.messages.length > 99")
+    assert "Failed" not in (await page.get("triggers", lang="en")).text
+
+
+async def test_an_erasure_and_a_saved_trigger_leave_the_reader_in_the_conversation(page: Page) -> None:
+    [memory] = await remember(page.app, TEXTS[0], chat="Ann")
+    await page.app.conversation("Ann").long_term.add("过敏", "先问", TRIGGER)
+    for seen in (
+        await page.get("memory", c="Ann", id=memory, erase="1"),
+        await page.get("trigger", c="Ann", name="过敏", erase="1"),
+    ):
+        backs = [given["value"] for given in seen.named("input") if given.get("name") == "back"]
+        assert backs
+        assert all("c=Ann" in back for back in backs), backs
+
+
+async def test_a_speaker_without_a_name_is_named_in_the_language_of_the_reader(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    for lang, who in (("zh", "对方"), ("en", "the companion")):
+        text = (await page.get("memory", id=memory, edit="1", lang=lang)).text
+        assert text.count(who) >= 2
+
+
 async def test_a_broken_trigger_says_where_it_is_broken(page: Page) -> None:
     seen = await page.do("save-trigger", 422, name="x", code="match_keys(context.messages, ['a']", prompt="p")
     assert "line 1" in seen.text or "第 1 行" in seen.text
@@ -295,7 +325,12 @@ async def test_the_page_and_the_tool_give_the_same_points(page: Page, questions:
         told = (await call(explain_recall, page.app.call, asked)).structured
         seen = await page.get("ask", q=said, id=memory, lang="en")
         assert told["reason"].split("\n")[0].split("(")[0] in seen.text
-        assert f"{told['relevance']:.0f} points; {told['threshold']:.0f} are enough" in seen.text
+        # The threshold is for what a memory shares, so age and score are not in the points beside it.
+        explained = await page.app.conversation().insight.explain([Message("user", said)], memory_id=memory)
+        assert explained.explanation is not None
+        points, needed = explained.explanation.counted, told["threshold"]
+        assert f"{points:.0f} points; {needed:.0f} are enough" in seen.text
+        assert said[-1] == "。" or points == pytest.approx(told["match"] + told["around"] + told["span"], abs=0.02)
 
 
 # --- who may see it ---------------------------------------------------------------------------------------------------
@@ -398,6 +433,17 @@ async def test_the_language_is_that_of_the_reader() -> None:
     assert language_of("fr, en;q=0.8", None) == "en"
     assert language_of("zh", "en") == "en"
     assert language_of("", "tlh") == "en"
+
+
+async def test_names_of_months_do_not_touch() -> None:
+    weeks = [(1, "", name) for name in ("February", "", "", "March", "", "", "", "September", "", "", "", "October")]
+    drawn = strip([*weeks, (0, "", "November")], 270, 1, "")
+    ends = [
+        (x, x + 7.5 * len(name)) if side == "start" else (x - 7.5 * len(name), x) for x, _y, name, side in drawn.marks
+    ]
+    assert [name for _x, _y, name, _side in drawn.marks] == ["February", "September", "November"]
+    assert all(end < begin for (_begin, end), (begin, _end) in pairwise(ends))
+    assert all(0 <= begin < end <= drawn.width for begin, end in ends)
 
 
 async def test_charts_stay_within_their_frame() -> None:

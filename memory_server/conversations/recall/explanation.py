@@ -50,13 +50,15 @@ class Chance:
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Why one memory came or did not. `draw` is None if it is not in the draw of flashbacks: it came, it is held back,
-    or this search draws none. `needed` is the threshold for what it shares, in the Node original for its relevance."""
+    or this search draws none. `needed` is the threshold for what it shares, in the Node original for its relevance;
+    `counted` are its points of that kind."""
 
     memory: ShortTermMemory
     receipt: Receipt
     verdict: Verdict
     draw: Chance | None
     needed: float
+    counted: float
 
 
 def explain(decision: Decision, row: int) -> Explanation:
@@ -64,7 +66,7 @@ def explain(decision: Decision, row: int) -> Explanation:
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
     draw = None if verdict.kind in ("came", "muted", "too_recent", "in_context") else _draw(decision, row)
-    return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed)
+    return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed, recalled.counted)
 
 
 def shown(recalled: Recalled) -> str:

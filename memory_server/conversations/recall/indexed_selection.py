@@ -182,7 +182,8 @@ class Decision:
         near = None if self.nearness is None else self.nearness.of(row)
         receipt = Receipt(match.words_of(row), decay(age_ms, parameters), age_ms, points, *gained, nearness=near)
         weak = not (self.strong[row] or (near is not None and near.stands_out))
-        return Recalled(memory, receipt, self.columns.kept_in(row), weak=weak)
+        counted = receipt.counted(self.query, parameters)
+        return Recalled(memory, receipt, self.columns.kept_in(row), weak, counted)
 
     @property
     def needed(self) -> float:

@@ -86,6 +86,10 @@ class Receipt:
             return self.shared
         return sum(word.points for word in self.matched if word.telling)
 
+    def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:
+        """The points that are compared with the threshold that is shown: in the Node original the relevance."""
+        return self.evidence(query, parameters) if parameters.least_match else self.relevance
+
     @property
     def shared(self) -> float:
         """The points of what it shares with the query: words, its episode, its time."""

@@ -43,6 +43,8 @@ class Recalled:
     kept_in: str | None = None
     weak: bool = False
     """Whether it shares too little to come unasked."""
+    counted: float = 0.0
+    """The points of it that `Recall.needed` is for."""
 
 
 class Missed(NamedTuple):
@@ -169,7 +171,10 @@ def select(
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
         made = ((memory, of_id[memory.id]) for memory in tier)
         size = len(everything)
-        return tuple(Recalled(m, r, weak=not comes_unasked(r, query, size, parameters)) for m, r in made)
+        return tuple(
+            Recalled(m, r, weak=not comes_unasked(r, query, size, parameters), counted=r.counted(query, parameters))
+            for m, r in made
+        )
 
     return Recall(
         top=explained(chosen[: parameters.top_count]),
