@@ -30,7 +30,7 @@ class Seen(dict[tuple["ConversationStore", str], ConversationState]):
     """The conversations that a call has read."""
 
     over = False
-    """Whether the call has ended: what it began and left behind reads anew."""
+    """Whether the call has ended. A task that it started, and that still runs, asks the store again."""
 
 
 _seen: ContextVar[Seen | None] = ContextVar("seen", default=None)

@@ -64,7 +64,7 @@ class Recalls:
     def write(self) -> None:
         """Write what was noted. A failure is no harm."""
         lines = list[Line]()
-        with suppress(IndexError):  # there is none left; another thread may take some too
+        with suppress(IndexError):  # the queue is empty
             while True:
                 if (line := self._pending.popleft()()) is not None:
                     lines.append(line)

@@ -203,7 +203,7 @@ def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(size:
         with of_its_own(first) as tenant:
             hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
             url = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
-            nodes = [node(url, tenant, name, size, 90.0) for name in "ab"]
+            nodes = [node(url, tenant, name, size, 30.0) for name in "ab"]
             _first_line(nodes)
             first.stop("immediate")
             second.promote()

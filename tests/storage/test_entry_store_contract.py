@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from entries_held import figures, get, page, search
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from postgres_entries import entries_of_its_own
 
@@ -504,7 +504,6 @@ async def everything(store: Entries) -> dict[int, Entry]:
 
 
 @pytest.mark.parametrize("kind", ["memory", "file", "postgres", "markdown"])
-@settings(max_examples=30)
 @given(steps=st.lists(STEP, min_size=1, max_size=12))
 def test_every_sequence_leaves_entries_index_and_history_consistent(
     kind: str, steps: list[tuple[str, str, int]], tmp_path_factory: pytest.TempPathFactory

@@ -114,7 +114,7 @@ FORMS = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(FORMS, EXPRESSIONS, EXPRESSIONS)
 def test_a_traced_copy_comes_to_the_verdict_of_the_server(driver: Driver, form: str, a: str, b: str) -> None:
     traced(driver, form.replace("{a}", a).replace("{b}", b))
