@@ -15,7 +15,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
@@ -82,6 +81,8 @@ def open_home(
         place = (folder or Path()).expanduser().absolute()
         return open_database(str(url), place, clock, parameters, meter, postgres, beside)
     if parts.scheme == "file":
+        from urllib.request import url2pathname
+
         url = url2pathname(parts.path)
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
         raise refused

@@ -1,6 +1,7 @@
 """Which triggers of a search could be true, by what they need (javascript/needs.py); the others are quiet without V8.
 
-A trigger is read once, and not during a search. One look at the messages then serves all triggers that were read.
+A trigger is read once, and not during a search. One look at the messages then serves all triggers that were read. A
+process that asks once reads none, so what reads them is imported when the first is.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import compress, count
 from operator import not_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sandbox.javascript.needs import need_of
-from sandbox.javascript.sought import ROLES, Atom, Window
 from sandbox.javascript.spelling import HALF, normal
+
+if TYPE_CHECKING:
+    from sandbox.javascript.sought import Atom, Window
 
 MOST_READ = 50_000
 """Triggers whose needs are kept; beyond that all are forgotten, and read again when they are searched. About 60 MB."""
@@ -51,6 +53,8 @@ class Candidates:
         if len(self._read) >= MOST_READ:
             for kept in (self._read, self._decided, self._words, self._facts):
                 kept.clear()
+        from sandbox.javascript.needs import need_of
+
         need = need_of(source)
         self._read.add(source)
         if need is not None:
@@ -76,6 +80,8 @@ class Candidates:
 
     def _met(self, context: Mapping[str, Any], now: datetime) -> Iterator[str]:
         """The sources whose need may be met."""
+        from sandbox.javascript.sought import ROLES
+
         said = [(message.get("role"), _read_of(message["content"])) for message in context["messages"]]
         for fact in _facts(context, now):
             yield from self._facts.get(fact, ())
