@@ -8,7 +8,7 @@ const MOST_CACHED = 3000000; // bytes in each cache: a trigger must not fill the
 // Measured: a key is an object and an expression that V8 compiled for one and for two bytes a character.
 const compiledKeys = { map: new Map(), size: 0, bytes: (key) => 1500 + 60 * key.length };
 const foldedTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
-const FOLDABLE = /[\u3000\u4e00-\u9fff\uff01-\uff5e]/;
+const lastFolded = { text: '', spelling: '' }; // all keys are looked for in one text, then in the next
 const spellings = { apart: false }; // whether each spelling is a word of its own
 const loweredTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
 const ONLY_IDEOGRAPHS = /^\p{Unified_Ideograph}+$/u;
@@ -30,7 +30,7 @@ const SCOPES = {
 function cached(cache, text, make) {
   let value = cache.map.get(text);
   if (value === undefined) {
-    value = make();
+    value = make(text);
     const bytes = cache.bytes(text);
     if (bytes > MOST_CACHED) return value;
     cache.size += bytes;
@@ -57,32 +57,53 @@ function wordPattern(key) {
  * `exact`, all there is to say of a key of ideographs, which have no case; `lower`, a text that a match must contain.
  */
 function compileWord(key) {
-  const exact = ONLY_IDEOGRAPHS.test(key) ? key : null;
-  const lower = ONLY_ASCII.test(key) ? key.toLowerCase() : null;
-  const word = { name: key, exact, lower, pattern: exact === null ? wordPattern(key) : null, folded: null, also: null };
-  const other = folded(key);
-  if (!spellings.apart) word.folded = other === key ? word : compileWord(other);
+  const word = formOf(key);
+  if (spellings.apart) return word;
+  const other = fold(key);
+  word.folded = other === key ? word : formOf(other);
   return word;
 }
 
+function formOf(key) {
+  const form = { name: key, exact: null, lower: null, pattern: null, folded: null, also: null };
+  if (ONLY_IDEOGRAPHS.test(key)) {
+    form.exact = key;
+  } else {
+    form.lower = ONLY_ASCII.test(key) ? key.toLowerCase() : null;
+    form.pattern = wordPattern(key);
+  }
+  return form;
+}
+
 /** The text in one spelling, as long as before: javascript/spelling.py has the rule and makes IDEOGRAPHS. */
+function fold(text) {
+  let made = '';
+  let end = 0; // of what `made` has
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    let other = code;
+    if (code >= 0x4e00 && code <= 0x9fff) other = IDEOGRAPHS.charCodeAt(code - 0x4e00);
+    else if (code === 0x3000) other = 0x20;
+    else if (code > 0xff00 && code < 0xff5f) other = code - 0xfee0;
+    if (other === code) continue;
+    made += text.slice(end, i) + String.fromCharCode(other);
+    end = i + 1;
+  }
+  return end === 0 ? text : made + text.slice(end);
+}
+
 function folded(text) {
-  if (spellings.apart || !FOLDABLE.test(text)) return text;
-  return cached(foldedTexts, text, () => {
-    let made = '';
-    for (let i = 0; i < text.length; i += 1) {
-      const code = text.charCodeAt(i);
-      if (code >= 0x4e00 && code <= 0x9fff) made += IDEOGRAPHS[code - 0x4e00];
-      else made += code === 0x3000 ? ' ' : code > 0xff00 && code < 0xff5f ? String.fromCharCode(code - 0xfee0) : text[i];
-    }
-    return made === text ? text : made;
-  });
+  if (spellings.apart) return text;
+  if (text !== lastFolded.text) {
+    lastFolded.spelling = cached(foldedTexts, text, fold);
+    lastFolded.text = text;
+  }
+  return lastFolded.spelling;
 }
 
 /** The text in lower case; null for one with a long s, the only letter that folds to ASCII and is not a capital. */
-function lowered(text) {
-  return cached(loweredTexts, text, () => (text.includes('\u017f') ? null : text.toLowerCase()));
-}
+const lower = (text) => (text.includes('\u017f') ? null : text.toLowerCase());
+const lowered = (text) => cached(loweredTexts, text, lower);
 
 function isRegExp(value) {
   if (Object(value) !== value) return false;
@@ -98,7 +119,7 @@ function isRegExp(value) {
 function compileKey(key, caller) {
   if (typeof key === 'string') {
     if (key === '') return null;
-    return cached(compiledKeys, key, () => compileWord(key));
+    return cached(compiledKeys, key, compileWord);
   }
   // A copy has no hooks and a lastIndex of its own.
   if (isRegExp(key)) {
@@ -108,17 +129,21 @@ function compileKey(key, caller) {
   throw new TypeError(`${caller}: a key must be a string or a RegExp, not ${key === null ? 'null' : typeof key}`);
 }
 
-/** The form of the key that is found, and the spelling of the text in which it is; null if there is none. */
-function match(key, text) {
-  if (isIn(key, text)) return [key, text];
-  if (key.folded !== null) {
-    const other = folded(text);
-    if ((other !== text || key.folded !== key) && isIn(key.folded, other)) return [key.folded, other];
-  }
-  return key.also === null ? null : match(key.also, text);
+/** Whether the key in one spelling is in a text where the key itself is not. */
+function foundFolded(key, text) {
+  if (key.folded === null) return false;
+  const other = folded(text);
+  return (other !== text || key.folded !== key) && isIn(key.folded, other);
 }
 
-const found = (key, text) => match(key, text) !== null;
+const found = (key, text) =>
+  isIn(key, text) || foundFolded(key, text) || (key.also !== null && found(key.also, text));
+
+/** The form of a key that is found, and the spelling of the text in which it is. */
+function match(key, text) {
+  if (isIn(key, text)) return [key, text];
+  return foundFolded(key, text) ? [key.folded, folded(text)] : match(key.also, text);
+}
 
 function isIn(key, text) {
   if (key.exact !== null) return text.includes(key.exact);

@@ -66,9 +66,8 @@ const probe = Object.freeze((id, value) => {
 
 /** The text around the first match of a key, and how the key is spelled there if otherwise; null where there is none. */
 function excerpt(key, text) {
-  const hit = match(key, text);
-  if (hit === null) return null;
-  const [form, spelling] = hit;
+  if (!found(key, text)) return null;
+  const [form, spelling] = match(key, text);
   if (form.pattern !== null) form.pattern.lastIndex = 0;
   const [what, start] = form.exact === null
     ? (({ 0: what, index }) => [what, index])(Reflect.apply(exec, form.pattern, [spelling]))
