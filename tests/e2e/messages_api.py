@@ -29,9 +29,9 @@ def _block(body: Any, calls: Sequence[Call], answer: str) -> dict[str, Any]:
     return {"type": "text", "text": answer}
 
 
-def _events(block: dict[str, Any], model: str) -> list[dict[str, Any]]:
+def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
+    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
     if block["type"] == "text":
         begun, rest = {"text": ""}, {"type": "text_delta", "text": block["text"]}
     else:
@@ -70,7 +70,7 @@ def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
             asked.append(json.dumps(json.loads(body), ensure_ascii=False) if body else "")
             asks = json.loads(body or "{}")
             block = _block(asks, calls, answer)
-            events = _events(block, "model")
+            events = _events(block, "model", len(asked))
             if asks.get("stream"):
                 text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
                 self._answer(text.encode(), "text/event-stream")
