@@ -250,7 +250,11 @@ class Chat:
     async def send(self, text: str) -> None:
         before = await self.length()
         await self.tab.fill("#send_textarea", text)
-        await self.tab.click("#send_but")
+        # While the host still ends its last generation, it ignores the button, and the text stays in the field.
+        async with asyncio.timeout(120):
+            while await self.tab.input_value("#send_textarea") == text and await self.length() == before:
+                await self.tab.click("#send_but")
+                await asyncio.sleep(0.3)
         await self.tab.wait_for_function("n => SillyTavern.getContext().chat.length >= n + 2", arg=before)
         await self.idle()
 
