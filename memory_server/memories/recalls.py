@@ -50,14 +50,18 @@ class Recalls:
     def __init__(self, kept: RecallLog, clock: Callable[[], int], days: float, may: Callable[[], bool], after: float):
         self._kept, self._clock, self._days, self._may, self._after = kept, clock, days, may, after
         self._pending: deque[Callable[[], Line | None]] = deque()
+        self._due = False
 
     def note(self, make: Callable[[str], Line | None]) -> None:
         """Write, after the answer, the line that `make` makes for this time; None: there is none."""
         if self._days and self._may():
             self._pending.append(partial(make, iso(self._clock())))
-            asyncio.get_running_loop().call_later(self._after, self._begin_to_write)
+            if not self._due:  # what is noted until then is written with it
+                self._due = True
+                asyncio.get_running_loop().call_later(self._after, self._begin_to_write)
 
     def _begin_to_write(self) -> None:
+        self._due = False
         with suppress(RuntimeError):  # the loop ends, and then its app has written all
             asyncio.get_running_loop().run_in_executor(None, self.write)
 

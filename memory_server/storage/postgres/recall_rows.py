@@ -18,13 +18,31 @@ from memory_server.kernel.errors import StorageError
 from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
 from memory_server.storage.erased_files import begun_of, hash_of
 from memory_server.storage.json_store import codec
-from memory_server.storage.postgres.connection import Attempt, Connection, Database
-from memory_server.storage.postgres.entry_rows import OwnRows
+from memory_server.storage.postgres.connection import Attempt, Connection, Database, Work
+from memory_server.storage.postgres.entry_rows import OwnRows, kept
 
 T = TypeVar("T")
 _SMALL_SECONDS, _VACUUM_SECONDS = 2.0, 600.0
 _PAGE = 500
 _ERASED = "INSERT INTO erased(hash) VALUES(?) ON CONFLICT DO NOTHING"
+_KEY = "SELECT key FROM memory_server.all_erasures WHERE tenant = %s"
+_KNOWN = "SELECT 1 FROM memory_server.all_erased WHERE tenant = %s AND hash = ANY(%s) LIMIT 1"
+
+
+_APPEND = """
+  WITH added AS (
+    INSERT INTO memory_server.all_recalls(tenant, conversation, line)
+    SELECT %(tenant)s, name, line FROM unnest(%(names)s::text[], %(lines)s::text[]) given(name, line),
+      set_config('synchronous_commit', 'off', true)),
+  cut AS (
+    SELECT name, (SELECT id FROM memory_server.all_recalls WHERE tenant = %(tenant)s AND conversation = name
+      ORDER BY id DESC OFFSET greatest(%(left)s - new, 0) LIMIT 1) last
+    FROM (SELECT name, count(*) new FROM unnest(%(names)s::text[]) name GROUP BY name) named
+    WHERE EXISTS(SELECT FROM memory_server.all_recalls WHERE tenant = %(tenant)s AND conversation = name
+      ORDER BY id DESC OFFSET greatest(%(most)s - new, 0)))
+  DELETE FROM memory_server.all_recalls USING cut WHERE tenant = %(tenant)s AND conversation = name AND id <= last"""
+"""One statement, because it is one journey; it sees only the lines that were there before. Its commit does not wait for
+the disk: a lost last line is no harm."""
 
 
 class _Rows:
@@ -41,8 +59,12 @@ class _Rows:
                 attempt.connection.execute("commit" if rows.changed else "rollback")
             return done
 
+        return self._ask(do)
+
+    def _ask(self, work: Work[T]) -> T:
+        """The same with statements that name their tenant, each a transaction of its own."""
         try:
-            return self._database.work(do, seconds=_SMALL_SECONDS)
+            return self._database.work(work, seconds=_SMALL_SECONDS)
         except StorageError as error:
             raise OSError(EIO, str(error)) from error
 
@@ -51,17 +73,10 @@ class RecallRows(_Rows):
     """As `RecallLog`. A line that was sent when the connection was lost may be there twice."""
 
     def append(self, *lines: Line) -> None:
-        oldest = "SELECT id FROM recalls WHERE conversation = ? ORDER BY id DESC OFFSET ? LIMIT 1"
-
-        def work(rows: OwnRows) -> None:
-            rows.execute("SET LOCAL synchronous_commit TO off")  # a lost last line is no harm
-            given = [(line["conversation"], codec.dumps(line).decode()) for line in lines]
-            rows.executemany("INSERT INTO recalls(conversation, line) VALUES(?, ?)", given)
-            over = f"DELETE FROM recalls WHERE conversation = ? AND id <= ({oldest}) AND EXISTS({oldest})"
-            for name in sorted({name for name, _line in given}):
-                rows.execute(over, (name, name, LINES_AFTER_A_CUT, name, MOST_LINES))
-
-        self._do(work)
+        names = [kept(line["conversation"]) for line in lines]
+        given = {"tenant": self._tenant, "names": names, "lines": [codec.dumps(line).decode() for line in lines]}
+        bounds = {"left": LINES_AFTER_A_CUT, "most": MOST_LINES}
+        self._ask(lambda attempt: attempt.connection.execute(_APPEND, given | bounds))
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
         query = "SELECT line FROM recalls WHERE ?::text IS NULL OR conversation = ? ORDER BY conversation, id"
@@ -128,15 +143,15 @@ class ErasedRows(_Rows):
             self._database.work(work, seconds=_VACUUM_SECONDS)
 
     def holds(self, texts: Iterable[str]) -> bool:
-        def work(rows: OwnRows) -> bool:
-            if self._key is None and (found := rows.execute("SELECT key FROM erasures").fetchone()):
+        def work(attempt: Attempt) -> bool:
+            ask, tenant = attempt.connection.execute, self._tenant
+            if self._key is None and (found := ask(_KEY, [tenant]).fetchone()):
                 self._key = bytes(found[0])
             if (key := self._key) is None:
                 return False
-            hashes = [hash_of(key, text) for text in texts if text]
-            return rows.execute("SELECT 1 FROM erased WHERE hash = ANY(?)", (hashes,)).fetchone() is not None
+            return ask(_KNOWN, [tenant, [hash_of(key, text) for text in texts if text]]).fetchone() is not None
 
-        return self._do(work, writes=False)
+        return self._ask(work)
 
     def holding(self, erasure: Erasure) -> list[Path]:
         """The tables in which something that is erased still stands, of the rows of this tenant."""
