@@ -110,6 +110,7 @@ def _daily(add: Add) -> None:
     for made in (recall, remember):
         said = _("what the user said; by default messages as JSON on standard input")
         _argument(made, "words", "WORDS", said, nargs="?")
+        made.set_defaults(sentence="words")
         _argument(made, "--session", "ID", _("the session of this turn; memories of other sessions come at once"))
         _switch(made, "--json", _("print the tool's result, or an error, as JSON"))
         _switch(made, "--start", _("start the shared process where it does not run; later calls are faster"))
@@ -136,18 +137,18 @@ def _look(add: Add) -> None:
     for name, flag, metavar, kind, about in _SEARCH:
         kind = dict(kind) | ({} if metavar is None else {"metavar": metavar})
         search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
-    search.set_defaults(names={"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}})
+    names = {"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}}
+    search.set_defaults(sentence=OF_TOOL + "query", names=names)
     about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
     both = ("explain, recalls", _("Say why a memory came or not; list what came."))
     explain = add("explain", "inspection.explain", about, example, about_c=_ALL, listed=both)
     _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append")
-    _argument(explain, "memory", "ID|WORDS", _("Id of a short-term memory"), nargs="?")
+    _argument(explain, "memory", "ID|WORDS", _("id of a short-term memory, or words of it"), nargs="?")
     about = _("instead: what came at that moment, and why; `recalls` shows its id")
     _argument(explain, "--recall", "ID", about)
     _argument(explain, "--scope", "SCOPE", _SCOPE)
-    explain.set_defaults(
-        names={"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
-    )
+    names = {"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
+    explain.set_defaults(sentence="memory", names=names)
     about = _("List what was recalled for whom, newest last.")
     recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL, listed=_UNLISTED)
     about = _("recalls shown; usually 20")

@@ -88,9 +88,13 @@ class CommandParser(language.Parser):
             complain(_("There is no command `{name}`; {hint}", name, hint))
             raise SystemExit(2)
         flags, left = self.parse_known_args(words, namespace)
-        if left and isinstance(getattr(flags, "words", None), list) and not any(each.startswith("-") for each in left):
-            flags.words += left  # argparse takes no more words after an option: `knowledge list --json WORD`
-            return flags
+        if left and not any(each.startswith("-") for each in left):
+            if isinstance(getattr(flags, "words", None), list):
+                flags.words += left  # argparse takes no more words after an option: `knowledge list --json WORD`
+                return flags
+            if (first := getattr(flags, getattr(flags, "sentence", ""), None)) is not None:
+                setattr(flags, flags.sentence, " ".join((first, *left)))  # typed without quotation marks
+                return flags
         return super().parse_args(words, namespace) if left else flags
 
 

@@ -71,9 +71,8 @@ what they change (`tests/bench/eval.py --beside short_term.advanced.spacing_ms=0
 
 
 # Not validated, which would make a validator of its own at every start.
-_AT_EVERY_PROMPT: Any = AdvancedSettings.model_construct(
-    None, **{"statement_words": 2, "nearly_best": 0.5, "question_match": 1.1, "with_best": 0.0}
-)
+_STRICT = {"statement_words": 2, "nearly_best": 0.5, "question_match": 1.1, "with_best": 0.0}
+_AT_EVERY_PROMPT: Any = AdvancedSettings.model_construct(None, **_STRICT)
 
 
 class ShortTermSettings(Section):

@@ -95,4 +95,6 @@ def sandbox_errors() -> Iterator[None]:
         # The caller's mistake: the manager that has the expression says what was not done because of it.
         raise
     except SandboxError as error:
-        raise TriggersUnavailable("Triggers cannot run now: {reason}.", clause(str(error))) from error
+        raise TriggersUnavailable(
+            "Triggers cannot run now: {reason}; `memory-server doctor` says what they lack.", clause(str(error))
+        ) from error

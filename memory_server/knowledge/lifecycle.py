@@ -161,12 +161,20 @@ class KnowledgeLifecycle:
             for scope, done in page:
                 if place in (None, name := place_of(scope)):
                     ids = done.entries or done.detail.get("keys") or (None,)
-                    steps = (HistoryStep(_(done.op), None if entry is None else str(entry)) for entry in ids)
+                    texts = await self._beginnings(scope, done.entries)
+                    steps = (
+                        HistoryStep(_(done.op), None if each is None else str(each), texts.get(each)) for each in ids
+                    )
                     found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
             if place is None or len(page) < limit:
                 break
             seq = page[-1][1].seq
         return found[:limit]
+
+    async def _beginnings(self, scope: Scope, ids: Sequence[int]) -> dict[object, str]:
+        """How the entries begin that are still there, by id."""
+        found = await self._store.read(scope, lambda view: [view.get(id=each) for each in ids]) if ids else ()
+        return {each.id: beginning(each.title or each.body) for each in found if each is not None}
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         """As `Lifecycle.undo`; its entries are as they are now."""

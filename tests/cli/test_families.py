@@ -116,6 +116,8 @@ def test_a_list_is_newest_first_and_as_long_as_it_is_told(filled: Run) -> None:
 def test_the_history_of_a_family_and_its_hint_on_standard_error(filled: Run) -> None:
     assert [change["place"] for change in lines(filled, "history", "--family", "notes")] == ["notes"]
     assert {change["place"] for change in lines(filled, "history", "--family", "triggers")} == {"default", "garden"}
+    [note] = lines(filled, "history", "--family", "notes")
+    assert [step["text"] for step in note["steps"]] == ["deploy"], "how it begins"
     [change] = lines(filled, "history", "--limit", "1")
     assert set(change) == {"change", "place", "at", "by", "steps"}
     _, out, err = filled("history", "--limit", "1")

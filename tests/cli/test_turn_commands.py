@@ -57,6 +57,19 @@ def test_what_is_remembered_is_recalled(run: Run) -> None:
     assert run("recall", given={"messages": ASK, "conversation_id": "other"})[1] == ""
 
 
+def test_words_need_no_quotation_marks(run: Run) -> None:
+    assert run("remember", "My", "cat", "is", "called", "Miso", now=THEN)[0] == 0
+    assert "My cat is called Miso" in run("list")[1]
+    for first, *rest in (("recall", "--flashbacks", "0"), ("search",), ("explain", "--ask", "How is my cat?")):
+        quoted, plain = run(first, "called Miso", *rest), run(first, "called", "Miso", *rest)
+        assert plain == quoted
+        assert plain[0] == 0
+        assert "Miso" in plain[1]
+    for wrong in ("--bogus", "-5"):
+        with pytest.raises(SystemExit):
+            run("search", "called", "Miso", wrong)
+
+
 @pytest.mark.parametrize(
     ("stored", "asking", "comes"),
     [("", "", True), ("", "b", True), ("a", "", True), ("a", "b", True), ("a", "a", False)],

@@ -31,7 +31,8 @@ def _block(body: Any, calls: Sequence[Call], answer: str) -> dict[str, Any]:
 
 def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
+    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model, "content": []}
+    message["usage"] = usage
     if block["type"] == "text":
         begun, rest = {"text": ""}, {"type": "text_delta", "text": block["text"]}
     else:
