@@ -73,10 +73,11 @@ class ExplainResult(Result):
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
     relevance: Annotated[float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score")]
-    threshold: float | None = Field(
+    threshold: float | None = Field(None, description="`counted` that is needed to come unasked")
+    counted: float | None = Field(
         None,
-        description="match + around + span needed to come unasked; after a statement, "
-        "of the match alone, without function words and words of earlier messages",
+        description="Its points beside `threshold`: match + around + span; after a statement, the match alone, without "
+        "function words and words of earlier messages",
     )
     match: Annotated[
         float,
@@ -103,7 +104,9 @@ class ExplainResult(Result):
     def __str__(self) -> str:
         shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
         words = joined(", ", shared)
-        needed = "" if self.threshold is None else _("; needed: {threshold:.2f}", self.threshold)
+        needed: Any = ""
+        if self.threshold is not None and self.counted is not None:
+            needed = _("; {counted:.2f} of it count, {threshold:.2f} are needed", self.counted, self.threshold)
         span = _(" + time {span:.2f}", self.span) if self.span else ""
         cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
         told = _(
@@ -175,6 +178,7 @@ async def explain_recall(
         reason=joined("\n", reasons),
         matchedWords=[SharedWord.of(word, word=spelt(word.word)) for word in told.receipt.matched],
         threshold=None if explained is None else hundredths(explained.needed),
+        counted=None if explained is None else hundredths(explained.counted),
         by=[
             Other.of(other, conversation_id=other.kept_in or told.conversation_id, minutesApart=apart)
             for other in (explained.verdict.others if explained else ())

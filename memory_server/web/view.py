@@ -161,7 +161,8 @@ class View:
 
     def marked(self, item: Item, sought: str) -> list[Piece]:
         """A text around the first place where the words are, with these underlined."""
-        text = " ".join((f"{item.title}: {item.text}" if item.title else item.text).split())
+        parts = item.said or (f"{item.title}: {item.text}" if item.title else item.text,)
+        text = " ".join(" ".join(parts).split())
         place = max(0, text.casefold().find(sought.casefold().split()[0]) - 40)
         place = text.find(" ", place) + 1 if place and " " in text[place : place + 30] else place
         cut = self.speech.cut(text[place:], 150)

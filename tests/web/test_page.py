@@ -297,6 +297,19 @@ async def test_health_backs_up(page: Page) -> None:
     assert len(await page.app.memories.backups.listed()) == 1
 
 
+async def test_a_receipt_asks_why_another_memory_did_not_come(page: Page) -> None:
+    await remember(page.app, *TEXTS)
+    await ask(page.app, "我能吃芒果吗？")
+    [line] = page.app.recalls.found()
+    shown = (await page.client.get("/recalls", params={"open": line["id"], "lang": "en"})).text
+    form = shown[shown.index('<form class="search" action="ask">') :]
+    assert '<input type="hidden" name="q" value="我能吃芒果吗？">' in form.partition("</form>")[0]
+    answer = await page.get("ask", q="我能吃芒果吗？", id="贵州馆子", lang="en")
+    told = await page.app.conversation().insight.explain([Message("user", "我能吃芒果吗？")], text="贵州馆子")
+    assert told.explanation is not None
+    assert told.explanation.verdict.sentence in answer.text
+
+
 @pytest.mark.parametrize("questions", [50, pytest.param(1_000, marks=pytest.mark.full)])
 async def test_the_page_and_the_tool_give_the_same_points(page: Page, questions: int) -> None:
     words = [
@@ -325,11 +338,9 @@ async def test_the_page_and_the_tool_give_the_same_points(page: Page, questions:
         told = (await call(explain_recall, page.app.call, asked)).structured
         seen = await page.get("ask", q=said, id=memory, lang="en")
         assert told["reason"].split("\n")[0].split("(")[0] in seen.text
-        # The threshold is for what a memory shares, so age and score are not in the points beside it.
-        explained = await page.app.conversation().insight.explain([Message("user", said)], memory_id=memory)
-        assert explained.explanation is not None
-        points, needed = explained.explanation.counted, told["threshold"]
+        points, needed = told["counted"], told["threshold"]
         assert f"{points:.0f} points; {needed:.0f} are enough" in seen.text
+        # The threshold is for what a memory shares, so age and score are not in the points beside it.
         assert said[-1] == "。" or points == pytest.approx(told["match"] + told["around"] + told["span"], abs=0.02)
 
 
