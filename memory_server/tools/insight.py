@@ -106,7 +106,7 @@ class ExplainResult(Result):
         words = joined(", ", shared)
         needed: Any = ""
         if self.threshold is not None and self.counted is not None:
-            needed = _("; {counted:.2f} of it count, {threshold:.2f} are needed", self.counted, self.threshold)
+            needed = _("; {counted:.2f} points of it count, {threshold:.2f} are needed", self.counted, self.threshold)
         span = _(" + time {span:.2f}", self.span) if self.span else ""
         cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
         told = _(
