@@ -22,7 +22,8 @@ class StorageSettings:
     open_conversations: Annotated[int, Ge(1)] = 64
     """Conversations that stay in memory; the one used longest ago leaves it first."""
     open_minutes: Annotated[float, Gt(0)] = 30.0
-    """Minutes without use after which a conversation leaves memory."""
+    """Minutes without use after which a conversation leaves memory; over HTTP each tenant keeps 4 conversations
+    for 5 minutes."""
     archive_days: Annotated[float, Gt(0)] = KEEP_MS / DAY_MS
     """Days for which removed memories can come back and changes can be undone; after that, their text is deleted."""
 

@@ -1,4 +1,5 @@
-"""Values as points: the calendar strip, the curve of a memory, words to underline. Pure; the templates draw."""
+"""Values as points: where the dots of a calendar strip stand, the curve of a memory, words to underline. Pure: pages
+decide what is shown, and templates draw."""
 
 from __future__ import annotations
 

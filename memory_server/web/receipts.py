@@ -20,8 +20,8 @@ MOST_CHARS = 2_000
 _RULES = {
     "muted": lambda count: n_("{count} is muted here.", "{count} are muted here.", count),
     "too_recent": lambda count: n_(
-        "{count} is from the last 20 minutes, so the chat still has it.",
-        "{count} are from the last 20 minutes, so the chat still has them.",
+        "{count} is so new that the chat still has it.",
+        "{count} are so new that the chat still has them.",
         count,
     ),
     "in_context": lambda count: n_(
