@@ -93,8 +93,10 @@ class CommandParser(language.Parser):
                 flags.words += left  # argparse takes no more words after an option: `knowledge list --json WORD`
                 return flags
             if (first := getattr(flags, getattr(flags, "sentence", ""), None)) is not None:
-                setattr(flags, flags.sentence, " ".join((first, *left)))  # typed without quotation marks
-                return flags
+                typed = [first, *left]  # without quotation marks, if they stand side by side
+                if any(words[place : place + len(typed)] == typed for place in range(len(words))):
+                    setattr(flags, flags.sentence, " ".join(typed))
+                    return flags
         return super().parse_args(words, namespace) if left else flags
 
 

@@ -336,7 +336,7 @@ def step_of(change: Change) -> HistoryStep:
 
 def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
     if isinstance(memory, ShortTermMemory):
-        said = tuple(f"{one.name or ''} {one.content}" for one in memory.messages)
+        said = tuple(f"{one.name}: {one.content}" if one.name else one.content for one in memory.messages)
         kept: dict[str, Any] = {"archived": archived, "said": said, "mark": mark_of(memory, place)}
         kept |= {"aliases": () if memory.turn is None else (memory.turn,), "session": memory.session or ""}
         kept["turn"] = memory.turn

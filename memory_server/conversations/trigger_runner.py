@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memory_server.kernel.errors import TriggersUnavailable
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
-from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
+from sandbox import CheckReport, Failed, PatternError, SandboxError, SandboxUnavailable, TriggerSandbox, Verdict
 from sandbox.locale import _, clause, joined
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ def sandbox_errors() -> Iterator[None]:
     except PatternError:
         # The caller's mistake: the manager that has the expression says what was not done because of it.
         raise
-    except SandboxError as error:
+    except SandboxUnavailable as error:
         raise TriggersUnavailable(
-            "Triggers cannot run now: {reason}; `memory-server doctor` says what they lack.", clause(str(error))
+            "Triggers cannot run now: {reason}; `memory-server doctor` says why.", clause(str(error))
         ) from error
+    except SandboxError as error:
+        raise TriggersUnavailable("Triggers cannot run now: {reason}.", clause(str(error))) from error

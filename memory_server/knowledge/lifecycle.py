@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
 
 log = logging.getLogger(__name__)
+_TEXTS = 50  # entries whose beginnings a history has: those of its newest changes
 
 
 class KnowledgeLifecycle:
@@ -158,34 +159,33 @@ class KnowledgeLifecycle:
         seq = None if before is None else await self._made(before)
         while len(found) < limit:
             page = await self._store.operations(before=seq, limit=limit)
-            for scope, done in page:
-                if place in (None, name := place_of(scope)):
-                    ids = done.entries or done.detail.get("keys") or (None,)
-                    texts = await self._beginnings(scope, done.entries)
-                    steps = (
-                        HistoryStep(_(done.op), None if each is None else str(each), texts.get(each)) for each in ids
-                    )
-                    found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
+            mine = [(scope, done) for scope, done in page if place in (None, place_of(scope))]
+            texts = {} if found else await self._beginnings(mine)
+            for scope, done in mine:
+                name, ids = place_of(scope), done.entries or done.detail.get("keys") or (None,)
+                steps = (HistoryStep(_(done.op), None if each is None else str(each), texts.get(each)) for each in ids)
+                found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
             if place is None or len(page) < limit:
                 break
             seq = page[-1][1].seq
         return found[:limit]
 
-    async def _beginnings(self, scope: Scope, ids: Sequence[int]) -> dict[object, str]:
-        """How the entries begin that are still there, by id."""
-        found = await self._store.read(scope, lambda view: [view.get(id=each) for each in ids]) if ids else ()
+    async def _beginnings(self, operations: Sequence[tuple[Scope, Operation]]) -> dict[object, str]:
+        """How the newest `_TEXTS` entries of these operations begin, by id; of those that are still there."""
+        named = [(scope, id_) for scope, done in operations for id_ in done.entries][:_TEXTS]
+        found = list[Entry | None]()
+        for scope in {scope for scope, _id in named}:
+            ids = {id_ for one, id_ in named if one == scope}
+            found += await self._store.read(scope, lambda view, ids=ids: [view.get(id=each) for each in ids])  # type: ignore[misc]
         return {each.id: beginning(each.title or each.body) for each in found if each is not None}
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         """As `Lifecycle.undo`; its entries are as they are now."""
         seq = await self._made(change)
         [(scope, operation)] = await self._store.operations(before=seq + 1, limit=1)
-        if place not in (None, place_of(scope)):
+        if place not in (None, where := place_of(scope)):
             raise InvalidInput(
-                "The change {change} was made in {place}, not in {place2}; leave -c out.",
-                change,
-                place_of(scope),
-                place,
+                "The change {change} was made in {place}, not in {place2}; leave -c out.", change, where, place
             )
         if scope.space == "layers":
             return await self._bring_back(scope, operation, by)

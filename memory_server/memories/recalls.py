@@ -50,31 +50,34 @@ class Recalls:
     def __init__(self, kept: RecallLog, clock: Callable[[], int], days: float, may: Callable[[], bool], after: float):
         self._kept, self._clock, self._days, self._may, self._after = kept, clock, days, may, after
         self._pending: deque[Callable[[], Line | None]] = deque()
-        self._due = False
+        self._due: asyncio.AbstractEventLoop | None = None
+        """The loop that writes them soon."""
 
     def note(self, make: Callable[[str], Line | None]) -> None:
         """Write, after the answer, the line that `make` makes for this time; None: there is none."""
         if self._days and self._may():
             self._pending.append(partial(make, iso(self._clock())))
-            if not self._due:  # what is noted until then is written with it
-                self._due = True
-                asyncio.get_running_loop().call_later(self._after, self._begin_to_write)
+            if self._due is not (loop := asyncio.get_running_loop()):  # what is noted until then is written with it
+                loop.call_later(self._after, self._begin_to_write)
+                self._due = loop
 
     def _begin_to_write(self) -> None:
-        self._due = False
+        self._due = None
         with suppress(RuntimeError):  # the loop ends, and then its app has written all
             asyncio.get_running_loop().run_in_executor(None, self.write)
 
     def write(self) -> None:
         """Write what was noted. A failure is no harm."""
         lines = list[Line]()
-        with suppress(IndexError):  # the queue is empty
-            while True:
-                if (line := self._pending.popleft()()) is not None:
-                    lines.append(line)
-        if lines:
-            with suppress(OSError):
-                self._kept.append(*lines)
+        try:
+            with suppress(IndexError):  # the queue is empty
+                while True:
+                    if (line := self._pending.popleft()()) is not None:
+                        lines.append(line)
+        finally:
+            if lines:
+                with suppress(OSError):
+                    self._kept.append(*lines)
 
     def found(self, conversation_id: str | None = None) -> list[Line]:
         """The recalls of a conversation or of all, oldest first, each with what its answer used. Blocking. Raises

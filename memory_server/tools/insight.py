@@ -73,11 +73,11 @@ class ExplainResult(Result):
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
     relevance: Annotated[float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score")]
-    threshold: float | None = Field(None, description="`counted` that is needed to come unasked")
+    threshold: float | None = Field(None, description="Least `counted` with which it comes unasked")
     counted: float | None = Field(
         None,
         description="Its points beside `threshold`: match + around + span; after a statement, the match alone, without "
-        "function words and words of earlier messages",
+        'function words and words of earlier messages; with compat = "node", the relevance',
     )
     match: Annotated[
         float,
@@ -106,7 +106,7 @@ class ExplainResult(Result):
         words = joined(", ", shared)
         needed: Any = ""
         if self.threshold is not None and self.counted is not None:
-            needed = _("; {counted:.2f} points of it count, {threshold:.2f} are needed", self.counted, self.threshold)
+            needed = _("; {counted:.2f} points count, {threshold:.2f} are needed", self.counted, self.threshold)
         span = _(" + time {span:.2f}", self.span) if self.span else ""
         cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
         told = _(

@@ -81,7 +81,7 @@ class Spoke:
 @dataclass(frozen=True, slots=True)
 class ShownRecall:
     """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger. `here`:
-    the place where what came can be muted."""
+    the place where what came can be muted. `place`: the conversation that was asked."""
 
     asked: Sequence[Piece]
     came: Sequence[Came]
@@ -91,6 +91,7 @@ class ShownRecall:
     needed: float
     word: str
     here: str
+    place: str
 
 
 def at_ms(line: Line) -> int:
@@ -155,7 +156,7 @@ def receipt(
     held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
     word = max(shared, key=lambda word: (len(word) > 1, shared[word]), default="")
     return ShownRecall(
-        underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word, f"conversation:{home}"
+        underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word, f"conversation:{home}", home
     )
 
 

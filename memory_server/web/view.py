@@ -161,8 +161,8 @@ class View:
 
     def marked(self, item: Item, sought: str) -> list[Piece]:
         """A text around the first place where the words are, with these underlined."""
-        parts = item.said or (f"{item.title}: {item.text}" if item.title else item.text,)
-        text = " ".join(" ".join(parts).split())
+        said = " ".join(" ".join(item.said).split())
+        text = said or " ".join((f"{item.title}: {item.text}" if item.title else item.text).split())
         place = max(0, text.casefold().find(sought.casefold().split()[0]) - 40)
         place = text.find(" ", place) + 1 if place and " " in text[place : place + 30] else place
         cut = self.speech.cut(text[place:], 150)

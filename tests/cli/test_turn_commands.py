@@ -65,9 +65,11 @@ def test_words_need_no_quotation_marks(run: Run) -> None:
         assert plain == quoted
         assert plain[0] == 0
         assert "Miso" in plain[1]
-    for wrong in ("--bogus", "-5"):
+    for wrong in (["search", "called", "Miso", "--bogus"], ["search", "it", "costs", "-5"]):
         with pytest.raises(SystemExit):
-            run("search", "called", "Miso", wrong)
+            run(*wrong)
+    with pytest.raises(SystemExit):
+        run("explain", "Miso", "--ask", "How", "is", "my", "cat?")  # those are not words of the memory
 
 
 @pytest.mark.parametrize(

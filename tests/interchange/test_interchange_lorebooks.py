@@ -425,7 +425,7 @@ def test_where_v8_does_not_start_it_is_one_sentence_and_nothing_is_written(
     monkeypatch.setattr(TriggerSandbox, "check_all", cannot)
     Path("book.json").write_text(json.dumps(book(key=[key])), "utf-8")
     reason = "the trigger worker ended while starting (code -5)"
-    said = f"memory-server: Triggers cannot run now: {reason}; `memory-server doctor` says what they lack."
+    said = f"memory-server: Triggers cannot run now: {reason}; `memory-server doctor` says why."
     assert run("book.json", "out.json") == (1, [], [said])
     assert not Path("out.json").exists()
 

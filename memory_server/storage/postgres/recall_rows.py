@@ -41,8 +41,8 @@ _APPEND = """
     WHERE EXISTS(SELECT FROM memory_server.all_recalls WHERE tenant = %(tenant)s AND conversation = name
       ORDER BY id DESC OFFSET greatest(%(most)s - new, 0)))
   DELETE FROM memory_server.all_recalls USING cut WHERE tenant = %(tenant)s AND conversation = name AND id <= last"""
-"""One statement, because it is one journey; it sees only the lines that were there before. Its commit does not wait for
-the disk: a lost last line is no harm."""
+"""One statement, because it is one journey. The cut sees only the lines from before it, so it counts the new ones
+itself (`new`). Its commit does not wait for the disk: a lost last line is no harm."""
 
 
 class _Rows:
@@ -73,6 +73,7 @@ class RecallRows(_Rows):
     """As `RecallLog`. A line that was sent when the connection was lost may be there twice."""
 
     def append(self, *lines: Line) -> None:
+        lines = lines[-MOST_LINES:]
         names = [kept(line["conversation"]) for line in lines]
         given = {"tenant": self._tenant, "names": names, "lines": [codec.dumps(line).decode() for line in lines]}
         bounds = {"left": LINES_AFTER_A_CUT, "most": MOST_LINES}

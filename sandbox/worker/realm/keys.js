@@ -139,7 +139,7 @@ function foundFolded(key, text) {
 const found = (key, text) =>
   isIn(key, text) || foundFolded(key, text) || (key.also !== null && found(key.also, text));
 
-/** The form of a key that is found, and the spelling of the text in which it is. */
+/** The form of a key that was found in the text, and the spelling of the text in which it is. */
 function match(key, text) {
   if (isIn(key, text)) return [key, text];
   return foundFolded(key, text) ? [key.folded, folded(text)] : match(key.also, text);
