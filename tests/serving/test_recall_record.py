@@ -10,6 +10,7 @@ import pytest
 from http_server import TOKEN, Asker, serving
 from mcp import Client
 from mcp_types import Implementation
+from passing_recalls import PassingRecalls
 
 from memory_server import open_memory
 from memory_server.memories.recalls import Recalls
@@ -90,3 +91,27 @@ async def test_over_http_rest_and_tools_are_told_apart(tmp_path: Path) -> None:
     first, second = RecallFiles(tmp_path / "data").lines()
     assert (first["by"], second["by"]) == ("REST", "tool")
     assert "cwd" not in first | second
+
+
+def test_notes_of_a_loop_that_ended_are_written_with_those_of_the_next() -> None:
+    kept = PassingRecalls()
+    recalls = Recalls(kept, lambda: 0, 30, lambda: True, 0.01)
+
+    async def noted(number: int, seconds: float) -> None:
+        recalls.note(lambda at: {"id": str(number), "at": at, "conversation": "chat"})
+        await asyncio.sleep(seconds)
+
+    asyncio.run(noted(1, 0.0))
+    assert kept.lines() == []
+    asyncio.run(noted(2, 0.3))
+    assert [line["id"] for line in kept.lines()] == ["1", "2"]
+
+
+async def test_a_line_that_cannot_be_made_takes_no_other_with_it() -> None:
+    kept = PassingRecalls()
+    recalls = Recalls(kept, lambda: 0, 30, lambda: True, 60.0)
+    recalls.note(lambda at: {"id": "1", "at": at, "conversation": "chat"})
+    recalls.note(lambda at: {}["missing"])
+    with pytest.raises(KeyError):
+        recalls.write()
+    assert [line["id"] for line in kept.lines()] == ["1"]
