@@ -50,21 +50,49 @@ class Told:
     slowest: float
 
 
-def node(url: str, tenant: str, name: str, size: tuple[int, float], patience: float = 10.0) -> subprocess.Popen[str]:
+class Node(subprocess.Popen[str]):
+    """A node in a process of its own. What it prints is read as it comes: with a full pipe it would stand still."""
+
+    def __init__(self, *words: str) -> None:
+        environment = os.environ | {"PYTHONPATH": str(NODE.parents[1])}
+        command = [sys.executable, str(NODE), *words]
+        super().__init__(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.stdout is not None
+        for line in self.stdout:
+            self.lines.append(line)
+
+    def wait_for(self, lines: int) -> None:
+        """Until it has printed so many."""
+        while len(self.lines) < lines:
+            assert self._reader.is_alive(), self.lines
+            time.sleep(0.01)
+
+    def ended(self, seconds: float) -> tuple[list[str], str]:
+        """Its lines, and its standard error."""
+        self.wait(seconds)
+        self._reader.join()
+        assert self.stdout is not None
+        assert self.stderr is not None
+        with self.stdout, self.stderr:
+            return self.lines, self.stderr.read()
+
+
+def node(url: str, tenant: str, name: str, size: tuple[int, float], patience: float = 10.0) -> Node:
     clients, seconds = size
-    words = [url, tenant, name, str(clients), str(seconds), str(patience)]
-    environment = os.environ | {"PYTHONPATH": str(NODE.parents[1])}
-    return subprocess.Popen(
-        [sys.executable, str(NODE), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    return Node(url, tenant, name, str(clients), str(seconds), str(patience))
 
 
-def told(nodes: list[subprocess.Popen[str]], seconds: float) -> Told:
+def told(nodes: list[Node], seconds: float) -> Told:
     found = Told({}, set(), set(), 0.0)
     for each in nodes:
-        out, err = each.communicate(timeout=seconds + 90)
+        lines, err = each.ended(seconds + 90)
         assert "Traceback" not in err, err
-        for line in out.splitlines():
+        for line in map(str.strip, lines):
             kind, chat, name, *more = line.split(" ")
             if kind == "ok" and len(more) == 2:
                 found.ok[name] = chat, int(more[0].partition("-")[0])
@@ -118,9 +146,7 @@ def test_two_nodes_lose_nothing_also_if_one_is_killed(size: tuple[int, float], k
     with tenant_of_its_own() as (_, tenant):
         nodes = [node(postgres(), tenant, name, size) for name in "ab"]
         if killed:
-            assert nodes[0].stdout is not None
-            for _ in range(10):
-                nodes[0].stdout.readline()  # it is in the middle
+            nodes[0].wait_for(10)  # it is in the middle
             nodes[0].kill()
         found = told(nodes, size[1])
         assert len(found.ok) > 20
@@ -156,7 +182,8 @@ def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(size: t
 def test_a_database_that_crashes_and_restarts_is_waited_for(size: tuple[int, float]) -> None:
     with clusters() as cluster, of_its_own(cluster) as tenant:
         nodes = [node(cluster.url, tenant, name, size, 20.0) for name in "ab"]
-        _first_line(nodes)
+        for each in nodes:
+            each.wait_for(1)
         for _ in range(1 if size[0] == 4 else 3):
             cluster.stop("immediate")
             cluster.start()
@@ -204,7 +231,8 @@ def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(size:
             hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
             url = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
             nodes = [node(url, tenant, name, size, 30.0) for name in "ab"]
-            _first_line(nodes)
+            for each in nodes:
+                each.wait_for(1)
             first.stop("immediate")
             second.promote()
             found = told(nodes, size[1])
@@ -213,30 +241,21 @@ def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(size:
             judge(second.url, tenant, found)
 
 
-def _first_line(nodes: list[subprocess.Popen[str]]) -> None:
-    for each in nodes:
-        assert each.stdout is not None
-        assert each.stdout.readline()
-
-
 async def test_a_lock_that_a_stopped_node_holds_is_given_to_others_and_it_goes_on_later() -> None:
     with tenant_of_its_own() as (database, tenant):
         store = PostgresStore(database, tenant, lambda: NOW)
         await add(store, "before")
-        environment = os.environ | {"PYTHONPATH": str(NODE.parents[1])}
-        stopped = subprocess.Popen(  # noqa: ASYNC220
-            [sys.executable, str(NODE), "stop", postgres(), tenant], stdout=subprocess.PIPE, text=True, env=environment
-        )
+        stopped = Node("stop", postgres(), tenant)
         try:
-            assert stopped.stdout is not None
-            assert await asyncio.to_thread(stopped.stdout.readline) == "holding\n"
+            await asyncio.to_thread(stopped.wait_for, 1)
+            assert stopped.lines == ["holding\n"]
             with pytest.raises(LockTimeout):
                 await add(store, "impatient", wait_seconds=0.1)
             await add(store, "patient")
             assert [*(await store.read("shared")).short_term] == ["before", "patient"]
             stopped.send_signal(signal.SIGCONT)
-            out, _ = await asyncio.to_thread(stopped.communicate, timeout=30)
-            assert out.startswith("ok shared stopped 3-"), out
+            [_holding, done], _err = await asyncio.to_thread(stopped.ended, 30)
+            assert done.startswith("ok shared stopped 3-"), done
         finally:
             stopped.kill()
             stopped.wait()
