@@ -70,7 +70,7 @@ what they change (`tests/bench/eval.py --beside short_term.advanced.spacing_ms=0
 )
 
 
-# Not validated, which would make a validator of its own at every start.
+# They are not validated, because that would make a validator of its own at every start.
 _STRICT = {"statement_words": 2, "nearly_best": 0.5, "question_match": 1.1, "with_best": 0.0}
 _AT_EVERY_PROMPT: Any = AdvancedSettings.model_construct(None, **_STRICT)
 

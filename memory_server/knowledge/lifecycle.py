@@ -127,10 +127,8 @@ class KnowledgeLifecycle:
             def read(held: ScopeView, scope: Scope = scope, names: Collection[str] = names) -> list[str]:
                 meant = [each for each in held.entries(EVERYTHING) if item_of(scope, each).id in names]
                 former = [] if scope.space == "layers" else held.former_texts([each.id for each in meant])
-                return [
-                    *former,
-                    *(text for each in meant for text in (each.body, each.title, *item_of(scope, each).also)),
-                ]
+                now = (text for each in meant for text in (each.body, each.title, *item_of(scope, each).also))
+                return [*former, *now]
 
             found.update(await store.read(scope, read))
         return found
@@ -173,11 +171,14 @@ class KnowledgeLifecycle:
     async def _beginnings(self, operations: Sequence[tuple[Scope, Operation]]) -> dict[object, str]:
         """How the newest `_TEXTS` entries of these operations begin, by id; of those that are still there."""
         named = [(scope, id_) for scope, done in operations for id_ in done.entries][:_TEXTS]
-        found = list[Entry | None]()
+        found = dict[object, str]()
         for scope in {scope for scope, _id in named}:
-            ids = {id_ for one, id_ in named if one == scope}
-            found += await self._store.read(scope, lambda view, ids=ids: [view.get(id=each) for each in ids])  # type: ignore[misc]
-        return {each.id: beginning(each.title or each.body) for each in found if each is not None}
+
+            def read(held: ScopeView, scope: Scope = scope) -> list[Entry]:
+                return [entry for one, id_ in named if one == scope and (entry := held.get(id=id_)) is not None]
+
+            found |= {each.id: beginning(each.title or each.body) for each in await self._store.read(scope, read)}
+        return found
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         """As `Lifecycle.undo`; its entries are as they are now."""

@@ -80,8 +80,8 @@ class Spoke:
 
 @dataclass(frozen=True, slots=True)
 class ShownRecall:
-    """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger. `here`:
-    the place where what came can be muted. `place`: the conversation that was asked."""
+    """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger. `place`:
+    the conversation that was asked."""
 
     asked: Sequence[Piece]
     came: Sequence[Came]
@@ -90,7 +90,6 @@ class ShownRecall:
     held: Sequence[str]
     needed: float
     word: str
-    here: str
     place: str
 
 
@@ -155,9 +154,7 @@ def receipt(
     ]
     held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
     word = max(shared, key=lambda word: (len(word) > 1, shared[word]), default="")
-    return ShownRecall(
-        underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word, f"conversation:{home}", home
-    )
+    return ShownRecall(underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word, home)
 
 
 def _counted(item: Line, needed: float) -> float | None:

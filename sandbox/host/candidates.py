@@ -1,7 +1,7 @@
 """Which triggers of a search could be true, by what they need (javascript/needs.py); the others are quiet without V8.
 
 A trigger is read once, and not during a search. One look at the messages then serves all triggers that were read. A
-process that asks once reads none, so what reads them is imported when the first is.
+process that asks once reads none, so the code that reads them is imported with the first one.
 """
 
 from __future__ import annotations

@@ -57,6 +57,13 @@ def test_a_conversation_keeps_its_last_2000_lines_at_most(kept: RecallLog) -> No
     assert kept.lines("other") == [line(0, "other")]
 
 
+def test_more_lines_at_once_than_are_kept_leave_the_newest(kept: RecallLog) -> None:
+    kept.append(*(line(number) for number in range(MOST_LINES + 500)))
+    held = kept.lines("chat")
+    assert LINES_AFTER_A_CUT <= len(held) <= MOST_LINES
+    assert held == [line(number) for number in range(MOST_LINES + 500)][-len(held) :]
+
+
 def test_lines_can_be_changed_and_removed(kept: RecallLog) -> None:
     for number, name in enumerate(("a", "a", "b")):
         kept.append(line(number, name))

@@ -42,7 +42,7 @@ _APPEND = """
       ORDER BY id DESC OFFSET greatest(%(most)s - new, 0)))
   DELETE FROM memory_server.all_recalls USING cut WHERE tenant = %(tenant)s AND conversation = name AND id <= last"""
 """One statement, because it is one journey. The cut sees only the lines from before it, so it counts the new ones
-itself (`new`). Its commit does not wait for the disk: a lost last line is no harm."""
+itself (`new`). Its commit does not wait for the disk, because the loss of the last lines does no harm."""
 
 
 class _Rows:
@@ -73,11 +73,18 @@ class RecallRows(_Rows):
     """As `RecallLog`. A line that was sent when the connection was lost may be there twice."""
 
     def append(self, *lines: Line) -> None:
-        lines = lines[-MOST_LINES:]
-        names = [kept(line["conversation"]) for line in lines]
-        given = {"tenant": self._tenant, "names": names, "lines": [codec.dumps(line).decode() for line in lines]}
-        bounds = {"left": LINES_AFTER_A_CUT, "most": MOST_LINES}
-        self._ask(lambda attempt: attempt.connection.execute(_APPEND, given | bounds))
+        if more := lines[LINES_AFTER_A_CUT:]:
+            lines = lines[:LINES_AFTER_A_CUT]  # the cut leaves room for no more of them
+        given: dict[str, object] = {
+            "tenant": self._tenant,
+            "names": [kept(line["conversation"]) for line in lines],
+            "lines": [codec.dumps(line).decode() for line in lines],
+            "left": LINES_AFTER_A_CUT,
+            "most": MOST_LINES,
+        }
+        self._ask(lambda attempt: attempt.connection.execute(_APPEND, given))
+        if more:
+            self.append(*more)
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
         query = "SELECT line FROM recalls WHERE ?::text IS NULL OR conversation = ? ORDER BY conversation, id"

@@ -78,7 +78,7 @@ function formOf(key) {
 /** The text in one spelling, as long as before: javascript/spelling.py has the rule and makes IDEOGRAPHS. */
 function fold(text) {
   let made = '';
-  let end = 0; // of what `made` has
+  let end = 0; // where the part of the text ends that `made` has
   for (let i = 0; i < text.length; i += 1) {
     const code = text.charCodeAt(i);
     let other = code;
