@@ -10,6 +10,7 @@ from docs.markdown_pages import page
 
 from memory_server.conversations.archive import KEEP_MS
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.flashbacks import flashback_weight
 from memory_server.conversations.recall.parameters import (
     NODE_RETENTION,
     USUAL,
@@ -19,7 +20,6 @@ from memory_server.conversations.recall.parameters import (
 )
 from memory_server.conversations.recall.relevance import decay
 from memory_server.conversations.recall.retention import plan_cleanup
-from memory_server.conversations.recall.selection import flashback_weight
 from memory_server.kernel.times import DAY_MS
 from nlp import ROLE_WEIGHTS
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.columns import Columns, Searched
+from memory_server.conversations.recall.flashbacks import around, drawn_rows, flashback_weights
 from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
-from memory_server.conversations.recall.indexed_flashbacks import around, drawn, flashback_weights
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import (
     MatchedWord,
@@ -266,7 +266,7 @@ def decide(
         for row in chosen:
             weights[order[around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
     draws = parameters.draws(question=query.question, came=bool(chosen))
-    by_chance = drawn(weights, columns, rng, parameters) if draws else []
+    by_chance = drawn_rows(weights, columns, rng, parameters) if draws else []
     return Decision(
         columns=columns,
         query=query,

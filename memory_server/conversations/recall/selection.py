@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.flashbacks import flashbacks
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
 from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, match_needed, receipts
@@ -161,7 +162,7 @@ def select(
         else:
             adjacent.add(memory.id)
     draws = parameters.draws(question=query.question, came=bool(chosen))
-    drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters) if draws else []
+    drawn = flashbacks(eligible, chosen, now_ms, rng, parameters) if draws else []
     in_time = sorted(everything, key=attrgetter("time_ms", "id")) if parameters.answers else []
     after = {memory.id: following for memory, following in pairwise(in_time)}
     came = {memory.id for memory in (*chosen, *drawn)}
@@ -216,13 +217,6 @@ def asks(memory: ShortTermMemory) -> bool:
     return ends_asking(memory.messages[-1].content if memory.messages else memory.text)
 
 
-def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
-    """Weight of a memory in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
-    recency = max(0.0, 1.0 - age_of(memory.time_ms, now_ms) / parameters.flashback_horizon_ms)
-    liked = min(max(memory.score, 0.0), parameters.flashback_score_full) / parameters.flashback_score_full
-    return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
-
-
 def may_come(receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters) -> bool:
     """Whether one of so many memories is relevant enough to come as top or next."""
     if parameters.weak_too and parameters.must_share:
@@ -267,33 +261,6 @@ def _fused(
         of_id[each] = replace(of_id[each], nearness=nearness)
     scores = fused(worded, near, offset=OFFSET, meaning=MEANING)
     return [by_id[each] for each in best_first(coming & scores.keys(), scores)]
-
-
-def _flashbacks(
-    eligible: Iterable[ShortTermMemory],
-    chosen: Sequence[ShortTermMemory],
-    now_ms: int,
-    rng: Random,
-    parameters: RecallParameters,
-) -> list[ShortTermMemory]:
-    """Weighted draws without replacement from what was not chosen, under the 10-minute rule after each draw."""
-    taken = {memory.id for memory in chosen}
-    pool = [memory for memory in eligible if memory.id not in taken]
-    for other in chosen:
-        pool = [memory for memory in pool if abs(memory.time_ms - other.time_ms) >= parameters.spacing_ms]
-    # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
-    pool.sort(key=attrgetter("time_ms", "id"))
-    weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
-    drawn: list[ShortTermMemory] = []
-    while len(drawn) < parameters.flashback_count and any(weights):
-        memory = rng.choices(pool, weights)[0]
-        drawn.append(memory)
-        after, before = memory.time_ms - parameters.spacing_ms, memory.time_ms + parameters.spacing_ms
-        weights = [
-            0.0 if other is memory or after < other.time_ms < before else weight
-            for other, weight in zip(pool, weights, strict=True)
-        ]
-    return drawn
 
 
 # --- what is held back: what the asking session may still see, because it stored it or it is only minutes old
