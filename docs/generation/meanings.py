@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from sandbox.verdicts import FailureKind
+
 MEANINGS = {
     "agent_id": "The agent, of this user",
     "run_id": "The run, of this user",
@@ -49,7 +53,7 @@ MEANINGS = {
     "content": "The text of the note",
     "examples": "Pieces of code",
     "keywords": "Its heaviest words, at most 10",
-    "kind": "`syntax`, `reference`, `thrown`, `timeout`, `out_of_memory`, `killed` or `not_evaluated`",
+    "kind": ", ".join(f"`{kind}`" for kind in get_args(FailureKind)),
     "lastCleanup": "When the clean-up last looked at this conversation",
     "line": "Line of the fault in the trigger, from 1",
     "maxScore": "Highest score",

@@ -109,7 +109,7 @@ async def recall_for_turn(
         trouble = unreadable(unread)
     elif trouble is None and late:
         count = counted(late, "trigger")
-        trouble = _("{number} did not run, because the time was over; search_long_term_memories names those.", count)
+        trouble = _("{number} did not run; search_long_term_memories says why.", count)
     return TurnRecall(found, activation, trouble)
 
 

@@ -295,6 +295,21 @@ def test_the_map_names_only_files_that_exist() -> None:
     assert not [name for name in named if not any(path.endswith(f"/{name}") for path in known)]
 
 
+def test_the_map_names_only_what_the_code_has() -> None:
+    """A renamed function or constant is renamed in the tables of where to put something new, too."""
+    text = page("docs/explanation/architecture.md").text
+    rows = text.partition("## Where to put something new")[2].partition("## The map")[0]
+    named = {part for name in re.findall(r"`([A-Za-z_./]+)`", rows) for part in re.split(r"[./]", name)} - {""}
+    words = {"tests", *(path.stem for pattern in ("*", "*/test_*") for path in (ROOT / "tests").glob(pattern))}
+    for root in ("memory_server", "sandbox", "nlp", "docs", "distribution"):
+        for path in (ROOT / root).rglob("*"):
+            words |= set(re.findall(r"\w+", path.relative_to(ROOT).as_posix()))
+            if path.suffix in (".py", ".js"):
+                words |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    assert len(named) > 100
+    assert sorted(named - words) == []
+
+
 def test_the_versions_agree() -> None:
     text = page("CHANGELOG.md").text
     versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)

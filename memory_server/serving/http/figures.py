@@ -1,4 +1,4 @@
-"""`GET /metrics`: the figures of this process for Prometheus. Tenants are no part of them."""
+"""`GET /metrics`: every figure of the meter of this process (kernel/meter.py), for Prometheus; not those of tenants."""
 
 from __future__ import annotations
 
