@@ -50,7 +50,7 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
 
 
 _DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五六七八九十")} | {"两": 2, "兩": 2, "廿": 20}
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _FRACTIONS: Final = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 _LENGTHS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -131,7 +131,7 @@ def _slash(found: re.Match[str], _: date) -> str | None:
     return None if (month, day) in _FRACTIONS else _named(month, day)
 
 
-def _numeral(text: str) -> int:
+def numeral(text: str) -> int:
     """十二 -> 12, 二十五 -> 25, 廿三 -> 23; 0 if it is not a number up to 99, as 二十一五."""
     tens, ten, ones = text.rpartition("十")
     if not ten and text[0] == "廿":
@@ -148,7 +148,7 @@ def _english_day(found: re.Match[str], _: date) -> str | None:
     lowered = found[0].lower()
     (number,) = _NUMBERS.findall(lowered)
     words = re.findall(r"[a-z]{3,}", lowered.replace(number, " "))
-    return _named(_MONTHS.index(words[-1][:3]) + 1, int(number))
+    return _named(MONTHS.index(words[-1][:3]) + 1, int(number))
 
 
 def _week(found: re.Match[str], today: date) -> str | None:
@@ -160,7 +160,7 @@ def _week(found: re.Match[str], today: date) -> str | None:
 
 def _ago(found: re.Match[str], today: date) -> str | None:
     number, way = found[0].split("天")
-    days = int(number) if number.isdigit() else _numeral(number)
+    days = int(number) if number.isdigit() else numeral(number)
     return _shifted(today, -days if way[-1] == "前" else days) if days else None
 
 
@@ -176,7 +176,7 @@ _RELATIVE: Final = frozenset({"near", "week", "ago", "english", "english_week", 
 _READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {
     "full": _last_two,
     "chinese": _last_two,
-    "numerals": lambda found, _: _named(*map(_numeral, found[0][:-1].split("月"))),
+    "numerals": lambda found, _: _named(*map(numeral, found[0][:-1].split("月"))),
     "slash": _slash,
     "day_first": _english_day,
     "month_first": _english_day,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import MAXYEAR, date, timedelta
 from typing import Final, NamedTuple
 
-from nlp.date_words import date_spans
+from nlp.date_words import MONTHS, date_spans, numeral
 from nlp.once import Once
 
 RECENT_DAYS: Final = 14
@@ -28,8 +28,6 @@ class TimeSpan(NamedTuple):
     last: date
 
 
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_NUMERALS: Final = {char: value for value, char in enumerate("一二三四五六七八九十", 1)} | {"两": 2, "兩": 2}
 _MONTH_NAME: Final = (
     "january|february|march|april|may|june|july|august|september|october|november|december"
     "|jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec"
@@ -92,7 +90,7 @@ def _days(month: int, day: int, years: Iterable[int], today: date) -> Iterator[T
 def _read(found: re.Match[str], text: str, today: date) -> Iterator[TimeSpan]:
     named = {name: value.lower() for name, value in found.groupdict().items() if value is not None}
     if "chinese_month" in named:
-        month = int(named["month"]) if named["month"].isdigit() else _numeral(named["month"])
+        month = int(named["month"]) if named["month"].isdigit() else numeral(named["month"])
         shift = {"今": 0, "去": -1, "前": -2}.get(named.get("near_year", ""))
         year = int(named["year"]) if "year" in named else None if shift is None else today.year + shift
         yield from _months(year, month, named.get("part"), today)
@@ -105,7 +103,7 @@ def _read(found: re.Match[str], text: str, today: date) -> Iterator[TimeSpan]:
         yield TimeSpan(today - timedelta(days=_FEW_DAYS if "days_ago" in named else RECENT_DAYS), today)
     elif "ago" in named:
         count = named["count"]
-        number = int(count) if count.isdigit() else _WORDS.get(count) or _NUMERALS[count]
+        number = int(count) if count.isdigit() else _WORDS.get(count) or numeral(count)
         if named.get("unit", named.get("english_unit")) in ("月", "month"):
             about = today - timedelta(days=30 * number)
             yield TimeSpan(about - timedelta(days=10), about + timedelta(days=10))
@@ -125,7 +123,7 @@ def _read(found: re.Match[str], text: str, today: date) -> Iterator[TimeSpan]:
             return
         year = int(named["english_year"]) if "english_year" in named else None
         part = named.get("english_part", "").removesuffix(" of") or None
-        yield from _months(year, _MONTHS.index(named["month_name"][:3]) + 1, part, today)
+        yield from _months(year, MONTHS.index(named["month_name"][:3]) + 1, part, today)
     elif "english_near" in named:
         back = named["which"] != "this"
         if named["what"].startswith("week"):
@@ -146,8 +144,3 @@ def _months(year: int | None, month: int, part: str | None, today: date) -> Iter
 def _week(today: date, back: int) -> TimeSpan:
     monday = today - timedelta(days=today.weekday() + 7 * back)
     return TimeSpan(monday, monday + timedelta(days=6))
-
-
-def _numeral(text: str) -> int:
-    """十二 -> 12."""
-    return sum(_NUMERALS[char] for char in text)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.cues import cue_of
-from nlp.questions import is_question
+from nlp.questions import cue_of, is_question
 from nlp.time_spans import time_spans
 
 TODAY = date(2026, 3, 18)  # a Wednesday

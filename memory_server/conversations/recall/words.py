@@ -30,9 +30,8 @@ from nlp import (
     sought_words,
     words_in,
 )
-from nlp.cues import Cue, cue_of
 from nlp.keywords import role_weight_of
-from nlp.questions import asking_part, is_question
+from nlp.questions import Cue, asking_part, cue_of, is_question
 from nlp.stems import stem
 from nlp.time_spans import time_spans
 
