@@ -21,7 +21,7 @@ from typing import Any
 
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory
-from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
+from memory_server.interchange.incoming import Incoming, NotThisFormat, array, fields_of, numbered
 from memory_server.kernel.files import PRIVATE
 from memory_server.kernel.folder_names import folder_name
 from memory_server.storage.json_store import codec
@@ -59,7 +59,7 @@ def read_node(files: Mapping[str, bytes], usual: str = "default") -> Incoming:
     if not folders:
         raise NotThisFormat("holds no folder with {short_term}; give the data folder of the Node original.", SHORT_TERM)
     for folder in sorted(folders):
-        facts = _facts(files.get(f"{folder}/{FACTS}"))
+        facts = fields_of(files.get(f"{folder}/{FACTS}"))
         rows = {name: _rows(found, files, folder, name) for name in (SHORT_TERM, LONG_TERM)}
         here = usual if folder == "." else PurePosixPath(folder).name
         name = found.conversation_of(facts.get("id"), here, _("the folder {folder}", folder))
@@ -96,13 +96,6 @@ def _rows(found: Incoming, files: Mapping[str, bytes], folder: str, name: str) -
     except NotThisFormat as error:
         found.skipped.append((path, _("it {reason}", error)))
         return []
-
-
-def _facts(data: bytes | None) -> Mapping[str, Any]:
-    try:
-        return codec.load_object(data or b"{}")
-    except codec.NotARecord:
-        return {}
 
 
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:

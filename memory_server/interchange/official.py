@@ -9,11 +9,11 @@ time: the memory is dated by the import. A relation becomes a line of the entity
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
+from dataclasses import replace
 
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import ShortTermMemory
+from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.kernel.messages import without_surrogates
 from sandbox.locale import _
@@ -56,17 +56,8 @@ def read(data: bytes, usual: str) -> Incoming:
             continue
         title = f"{name} ({kind})" if kind else name
         # The same entity gets the same id each time, so that importing a newer file replaces it.
-        known_by = f"official memory server\n{usual}\n{name}".encode(errors="replace")
-        memory = ShortTermMemory(
-            id=hashlib.sha256(known_by).hexdigest()[:16],
-            time_ms=0,
-            text=without_surrogates("\n".join([title, *observations, *lines[name]])),
-            words=(),
-            weights=(),
-            score=0.0,
-            conversation_id=usual,
-            pinned=True,
-        )
+        memory = memory_of(usual, (), f"official memory server\n{usual}\n{name}", pinned=True)
+        memory = replace(memory, text=without_surrogates("\n".join([title, *observations, *lines[name]])))
         if found.fits(_("entity {name}", name), memory):
             memories.append(memory)
     found.conversations = [Contents(usual, tuple(memories))]

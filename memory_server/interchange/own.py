@@ -106,8 +106,6 @@ def read_pack(data: bytes, usual: str) -> Incoming:
     found = Incoming()
     try:
         pack, wrong = usable(array(data))
-    except NotThisFormat:
-        raise
     except ValueError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     if wrong:
