@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from sandbox.javascript import syntax
-from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
+from sandbox.javascript.dates import DAYS, FLIPPED, decided, no_such_day
 from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of, operator_of, sides
 from sandbox.locale import _
 
@@ -162,7 +162,7 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
                 _("a boolean") if kind == "boolean" else _("a number"),
             )
             always = operator == "!=="
-            yield at("always-true" if always else "never-true", node, _true(always=always, said=said))
+            yield at("always-true" if always else "never-true", node, decided(always=always, why=said))
             return
     comparison = _comparison(subject, node)
     verdict = comparison.verdict() if comparison is not None else None
@@ -170,11 +170,7 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         quantity = comparison.quantity
         is_date = quantity.what not in ("length", "all", "keys")
         rule = "always-true" if verdict else "date-never-comes" if is_date else "never-true"
-        yield at(rule, node, _true(always=verdict, said=_nature(quantity)))
-
-
-def _true(*, always: bool, said: str) -> str:
-    return _("always true: {said}", said) if always else _("never true: {said}", said)
+        yield at(rule, node, decided(always=verdict, why=_nature(quantity)))
 
 
 def _nature(quantity: _Quantity) -> str:
@@ -302,9 +298,5 @@ def _calendar(
             if day.quantity.what != "Date" or day.quantity.of != month.quantity.of:
                 continue
             if bounds[day.quantity.key][0] - day.quantity.shift > DAYS[number]:
-                yield at(
-                    "date-never-comes",
-                    node,
-                    _("{month} has {days} days at most", _(MONTH_NAMES[number]), DAYS[number]),
-                )
+                yield no_such_day(node, number)
                 return

@@ -88,11 +88,17 @@ def _parts(subject: Subject, node: Node) -> Iterator[LintFinding]:
     if month == 12:
         yield at("date-never-comes", given[1], _("month 12 is January of the next year: months count from 0 to 11"))
     elif month is not None and month in range(12) and day is not None and DAYS[int(month)] < day <= 31:
-        yield at(
-            "date-never-comes",
-            given[2],
-            _("{month} has {days} days at most", _(MONTH_NAMES[int(month)]), DAYS[int(month)]),
-        )
+        yield no_such_day(given[2], int(month))
+
+
+def no_such_day(node: Node, month: int) -> LintFinding:
+    """The node is a day that the month, counted from 0, does not have."""
+    return at("date-never-comes", node, _("{month} has {days} days at most", _(MONTH_NAMES[month]), DAYS[month]))
+
+
+def decided(*, always: bool, why: str) -> str:
+    """The message about a condition that is always, or never, true."""
+    return _("always true: {said}", why) if always else _("never true: {said}", why)
 
 
 def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[LintFinding]:
@@ -111,10 +117,8 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[L
     said = _("{date} is past", moment.date())
     if value.type == "number" and moment.year == 1970:
         said = _("{said}; {hint}", said, _("times are in milliseconds"))
-    if operator in (">", ">=", "!==", "!="):
-        yield at("always-true", node, _("always true: {said}", said))
-    else:
-        yield at("date-never-comes", node, _("never true: {said}", said))
+    always = operator in (">", ">=", "!==", "!=")
+    yield at("always-true" if always else "date-never-comes", node, decided(always=always, why=said))
 
 
 def _is_now(subject: Subject, node: Node) -> bool:

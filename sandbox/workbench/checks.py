@@ -11,6 +11,7 @@ from datetime import datetime
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.locale import N_, _, counted, foreign, term
 from sandbox.verdicts import CheckReport
+from sandbox.workbench.explain import place_of
 from sandbox.workbench.files import NamedTrigger, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, settled
 
@@ -78,8 +79,7 @@ def _show(
         name = f"{trigger.file}: {trigger.name}" if several and trigger.name != trigger.file else trigger.name
         for color, label, problems in (("red", N_("error"), one.errors), ("yellow", N_("warning"), one.warnings)):
             for problem in problems:
-                place = _(" at line {line}, column {column}", problem.line, problem.column) if problem.line else ""
-                said = foreign(problem.message) + f" ({problem.kind})" + place
+                said = foreign(problem.message) + f" ({problem.kind})" + place_of(problem)
                 terminal.show(f"{name}: {term(label)}: " + said, color)
                 for line in problem.caret.splitlines():
                     terminal.show(f"    {line}")

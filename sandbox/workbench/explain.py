@@ -17,7 +17,7 @@ from sandbox import protocol
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
 from sandbox.locale import _, term, translated
-from sandbox.verdicts import Failed, Fired, RunReport, TracedCopy, Verdict
+from sandbox.verdicts import Failed, Fired, Problem, RunReport, TracedCopy, Verdict
 from sandbox.workbench.terminal import fit
 
 WIDTH = 72
@@ -50,8 +50,12 @@ def said(verdict: Verdict) -> str:
     """The verdict as the end of a sentence that begins with `it`."""
     if not isinstance(verdict, Failed):
         return _("fired") if isinstance(verdict, Fired) else _("was quiet")
-    place = _(" at line {line}, column {column}", verdict.line, verdict.column) if verdict.line is not None else ""
-    return _("failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place)
+    return _("failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place_of(verdict))
+
+
+def place_of(found: Failed | Problem) -> str:
+    """Where it is, as the end of a sentence; '' if that is not known."""
+    return _(" at line {line}, column {column}", found.line, found.column) if found.line is not None else ""
 
 
 def operands(source: Source) -> list[Operand]:

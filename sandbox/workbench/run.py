@@ -19,7 +19,7 @@ from sandbox.language import padded
 from sandbox.locale import N_, _, foreign
 from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
-from sandbox.workbench.explain import copy_of, reasons, word
+from sandbox.workbench.explain import copy_of, place_of, reasons, word
 from sandbox.workbench.files import read_text
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 
@@ -54,8 +54,7 @@ def _show(source: str, report: RunReport, replay: Replay) -> int:
         terminal.show(f"{padded('console', 9)}{line}")
     verdict = report.verdict
     if isinstance(verdict, Failed):
-        place = _(" at line {line}, column {column}", verdict.line, verdict.column) if verdict.line is not None else ""
-        terminal.show(f"{padded('failed', 9)}{verdict.kind}: " + foreign(verdict.message) + place)
+        terminal.show(f"{padded('failed', 9)}{verdict.kind}: " + foreign(verdict.message) + place_of(verdict))
         if pointer := caret(source, verdict.line, verdict.column):
             terminal.show(pointer)
     else:

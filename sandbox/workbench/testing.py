@@ -9,8 +9,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -43,16 +42,6 @@ class CaseResult(NamedTuple):
     def sign(self) -> str:
         """`.` passed, `F` failed, `E` could not be run."""
         return "." if not self.reasons else "E" if isinstance(self.case, Unusable) else "F"
-
-
-async def results_of(cases: Iterable[Case | Unusable]) -> AsyncGenerator[CaseResult, None]:
-    """One result per case, in order. Raises SandboxError when nothing can be run here."""
-    # A case of another time zone than the one before gets a new sandbox, since V8 keeps its first zone.
-    for zone, group in groupby(cases, lambda case: case.timezone if isinstance(case, Case) else None):
-        async with TriggerSandbox(timezone=zone) as sandbox:
-            for case in group:
-                found = (case.reason,) if isinstance(case, Unusable) else await _tried(case, sandbox)
-                yield CaseResult(case, found)
 
 
 async def _tried(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
@@ -127,15 +116,18 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
 
     async def perform() -> None:
         file = None
-        async with aclosing(results_of(cases)) as tried:
-            async for result in tried:
-                results.append(result)
-                if result.case.file != file:
-                    file = result.case.file
-                    terminal.show(f"\n{file} ", end="")
-                terminal.show(result.sign, "red" if result.reasons else "green", end="")
-                if first_only and result.reasons:
-                    break
+        # A case of another time zone than the one before gets a new sandbox, since V8 keeps its first zone.
+        for zone, group in groupby(cases, lambda case: case.timezone if isinstance(case, Case) else None):
+            async with TriggerSandbox(timezone=zone) as sandbox:
+                for case in group:
+                    reasons = (case.reason,) if isinstance(case, Unusable) else await _tried(case, sandbox)
+                    results.append(CaseResult(case, reasons))
+                    if case.file != file:
+                        file = case.file
+                        terminal.show(f"\n{file} ", end="")
+                    terminal.show(results[-1].sign, "red" if reasons else "green", end="")
+                    if first_only and reasons:
+                        return
 
     try:
         settled(perform())
