@@ -93,7 +93,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
     monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "0.5")
     yield place / "memory-server"
-    from memory_server.shared_process.control import running
+    from memory_server.cli.daemon import running
 
     for _, known in running():
         if known:

@@ -12,9 +12,9 @@ from typing import Any
 
 from stdio_process import PATIENCE, Client, command, running
 
-from memory_server.shared_process.control import STOP
-from memory_server.shared_process.control import answer_at as told
-from memory_server.shared_process.control import running as shared_processes
+from memory_server.cli.daemon import answer_at as told
+from memory_server.cli.daemon import running as shared_processes
+from memory_server.shared_process.protocol import STOP
 
 
 @contextmanager

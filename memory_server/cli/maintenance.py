@@ -17,6 +17,7 @@ from rich.text import Text
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
+from memory_server.cli.daemon import describe, running
 from memory_server.cli.inspection import chosen, each, not_copied, step_text, tally_text, whereabouts, with_id
 from memory_server.cli.terminal import (
     clipped,
@@ -45,7 +46,6 @@ from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import iso
 from memory_server.memories import forgetting
-from memory_server.shared_process.control import describe, running
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
@@ -374,7 +374,7 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         yield finding
     if tenants := app.home.tenant_names():
         yield Finding("note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants)))
-    for place, known in await asyncio.to_thread(lambda: list(running())):
+    for place, known in await asyncio.to_thread(running):
         yield Finding("ok" if known else "warning", _("shared process"), describe(place, known))
 
 

@@ -8,11 +8,11 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+from memory_server.cli.daemon import describe, running
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import console, escape, write
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
-from memory_server.shared_process.control import describe, running
 from sandbox.language import padded
 from sandbox.locale import _, joined, translated
 
@@ -32,7 +32,7 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
     # In a thread, because the process that answers may be this one.
     shared = [
         (place, known)
-        for place, known in await asyncio.to_thread(lambda: list(running()))
+        for place, known in await asyncio.to_thread(running)
         if known.get("place", home.shown) == home.shown
     ]
     link, waiting = home.link.read(), len(home.outbox.waiting())

@@ -1,1 +1,1 @@
-"""The process that serves all windows of a user: the entrance of the command, the protocol, the server, its control."""
+"""The process that serves all windows of a user: the entrance of the command, the protocol, the server."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from socket import socket
 
 PROTOCOL = "memory-server 1"
+STATUS, STOP = "status", "stop"
+"""What can be asked of a shared process besides the work of a client."""
 # How long `serve` waits for a process that runs, or for the lock of one that starts another; for one that it has just
 # started; how long the other commands wait for it; and a hook for its answer, if it does not say.
 CONNECT_SECONDS, START_SECONDS, ASK_SECONDS, HOOK_SECONDS = 3.0, 15.0, 0.25, 5.0

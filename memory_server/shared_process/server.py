@@ -28,8 +28,7 @@ from memory_server.app import App
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
-from memory_server.shared_process.control import STATUS, STOP
-from memory_server.shared_process.protocol import ANSWERS, PROTOCOL
+from memory_server.shared_process.protocol import ANSWERS, PROTOCOL, STATUS, STOP
 from memory_server.version import __version__
 
 log = logging.getLogger(__name__)
