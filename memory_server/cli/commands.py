@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memory_server.kernel.lifecycle import FAMILIES
+from memory_server.shared_process.protocol import HOOK_SECONDS
 from sandbox.locale import N_, _
 
 Add = Callable[..., ArgumentParser]
@@ -56,10 +57,8 @@ _WRITTEN = ("native", "node", "pack", "markdown")
 
 
 def _daily(add: Add) -> None:
-    about, both = (
-        _("Serve MCP on standard input and output (default)."),
-        ("serve, tokens", _("Serve MCP (default); tokens for HTTP.")),
-    )
+    about = _("Serve MCP on standard input and output (default).")
+    both = ("serve, tokens", _("Serve MCP (default); tokens for HTTP."))
     serve = add("serve", "serve.serve", about, "serve", opens=False, listed=both)
     about = _("serve over HTTP instead; by default at the setting http.listen")
     _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
@@ -102,7 +101,7 @@ def _daily(add: Add) -> None:
     for made, usual in ((hook, 0), (recall, 2)):
         about = _("memories of each kind that come by chance; usually {number}", usual)
         _argument(made, "--flashbacks", "N", about, type=_count, default=None if usual else 0)
-    _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=5.0)
+    _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=HOOK_SECONDS)
     about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
     options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}
     remember = add("remember", "call_tool.remember", about, example, **options)
@@ -155,10 +154,8 @@ def _look(add: Add) -> None:
     recalls.add_argument("-n", "--limit", metavar="N", help=about, dest="n", type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))
     _json(recalls)
-    about, both = (
-        _("Open the page: what it remembers, and why."),
-        ("web, view", _("Open the page; write it to a file.")),
-    )
+    about = _("Open the page: what it remembers, and why.")
+    both = ("web, view", _("Open the page; write it to a file."))
     web = add("web", "web.web", about, "web", opens=False, about_c=_USUAL, listed=both)
     _argument(web, "--port", "N", _("by default 8771, or the next free one"), type=int)
     _switch(web, "--no-open", _("only print the link"))

@@ -16,7 +16,7 @@ from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, step_text, whereabouts
-from memory_server.cli.terminal import clipped, console, escape, hint, print_columns, time_text, write
+from memory_server.cli.terminal import TEXT_CELLS, clipped, console, escape, hint, print_columns, time_text, write
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import (
@@ -35,7 +35,6 @@ from memory_server.kernel.times import iso
 from memory_server.tools.base.shapes import moment_ms
 from sandbox.locale import _, counted, joined, term, translated
 
-SHOWN_CELLS = 70
 USUAL_LIMIT = 50
 """Rows of a list where nothing else is asked for: a screen or two."""
 
@@ -69,7 +68,7 @@ def print_items(app: App, items: Sequence[Item], flags: Namespace, nothing: str)
         for item in shown:
             when = time_text(item.at_ms, app.settings.zone)
             title = "" if item.title == item.id else clipped(item.title, 30)
-            rows.append((item.id, item.place, when, title, clipped(item.text, SHOWN_CELLS)))
+            rows.append((item.id, item.place, when, title, clipped(item.text, TEXT_CELLS)))
         print_columns(rows)
     else:
         console().print(nothing)
@@ -152,10 +151,10 @@ async def _list_memories(app: App, conversation: Conversation, limit: int) -> No
     held = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
     for memory in held[:limit]:
         pinned = " " + term(_("pinned")) if memory.pinned else ""
-        text = clipped(memory.text, SHOWN_CELLS)
+        text = clipped(memory.text, TEXT_CELLS)
         short.append((memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}{pinned}", text))
     kept = sorted(await conversation.long_term.memories(), key=lambda memory: -memory.created_ms)
-    long += [(one.name, time_text(one.created_ms, zone), clipped(one.trigger, SHOWN_CELLS)) for one in kept[:limit]]
+    long += [(one.name, time_text(one.created_ms, zone), clipped(one.trigger, TEXT_CELLS)) for one in kept[:limit]]
     for rows in (short, long):
         if len(rows) > 1:
             print_columns(rows)

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from memory_server.app import App
 from memory_server.cli.inspection import chosen
-from memory_server.cli.terminal import clipped, complain, confirmed, console, escape, print_columns, time_text
+from memory_server.cli.terminal import (
+    TEXT_CELLS,
+    clipped,
+    complain,
+    confirmed,
+    console,
+    escape,
+    print_columns,
+    time_text,
+)
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Item, Sought
@@ -24,8 +33,8 @@ _PLACES = _(
     "copies of the database, and Markdown files of layers. This cannot be undone."
 )
 _NOT_OURS = _("Not in our hands: transcripts of clients, copies elsewhere, and what git keeps of the files of layers.")
-_CELLS, _BEFORE = 70, 25
-"""Columns of a text that are shown, and of these how many before the first word that was looked for."""
+_BEFORE = 25
+"""Characters of a text that are shown before the first word that was looked for."""
 
 
 async def forget(app: App, flags: Namespace) -> int:
@@ -98,9 +107,7 @@ async def _for_good(app: App, flags: Namespace, where: Sought, items: Sequence[I
     if flags.dry_run:
         out.print(_("Would erase {count}.", count))
         return 0
-    without = _("Nothing was erased, because nobody is there to be asked; add --yes to erase it.")
-    if not flags.yes and not confirmed(_("Erase {count} for good?", count), otherwise=without):
-        out.print(_("Nothing was erased."))
+    if not _may_erase(flags, _("Erase {count} for good?", count)):
         return 0
     now, _words = await forgetting.find(engines, flags.words, where)  # while somebody thought, others wrote
     if {item.key for item in now} != {item.key for item in items}:
@@ -114,10 +121,8 @@ async def _from_backups(app: App, flags: Namespace, names: Sequence[str]) -> int
     if flags.dry_run:
         out.print(_("Only backups may hold these words; what holds them would be erased from: {names}", listed))
         return 0
-    without = _("Nothing was erased, because nobody is there to be asked; add --yes to erase it.")
     asked = _("Only backups may hold these words. Erase what holds them from all backups ({names})?", listed)
-    if not flags.yes and not confirmed(asked, otherwise=without):
-        out.print(_("Nothing was erased."))
+    if not _may_erase(flags, asked):
         return 0
     words, failed = tuple(word for each in flags.words for word in each.split()), list[str]()
     for name in names:
@@ -131,6 +136,15 @@ async def _from_backups(app: App, flags: Namespace, names: Sequence[str]) -> int
             _("What is kept does not hold these words, and no backup that can be read does any more: {names}", listed)
         )
     return int(bool(failed))
+
+
+def _may_erase(flags: Namespace, question: str) -> bool:
+    """Whether --yes or a person at the terminal agrees. Raises InvalidInput: nobody is there."""
+    without = _("Nothing was erased, because nobody is there to be asked; add --yes to erase it.")
+    if flags.yes or confirmed(question, otherwise=without):
+        return True
+    console().print(_("Nothing was erased."))
+    return False
 
 
 async def _erase(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
@@ -171,7 +185,8 @@ def _show(app: App, items: Sequence[Item], words: Sequence[str]) -> None:
     for item in items:
         where = item.place if item.family in item.place else f"{term(item.family)} {item.place}"
         text = item.text if item.title in ("", item.text) else f"{item.title}: {item.text}"
-        rows.append((item.id, where, time_text(item.at_ms, app.settings.zone), clipped(_around(text, words), _CELLS)))
+        when, shown = time_text(item.at_ms, app.settings.zone), clipped(_around(text, words), TEXT_CELLS)
+        rows.append((item.id, where, when, shown))
     print_columns(rows, words)
 
 

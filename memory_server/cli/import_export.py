@@ -19,7 +19,7 @@ from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
 from memory_server.cli.incoming_files import named, read
 from memory_server.cli.inspection import ask, tally_text
-from memory_server.cli.terminal import clipped, complain, console, escape, progress, time_text
+from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
@@ -45,7 +45,6 @@ TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
-SHOWN_CELLS = 70
 AFTER_CHAT_MS = 3_600_000
 """How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
 APART_MS = 600_000
@@ -87,7 +86,7 @@ async def import_(app: App, flags: Namespace) -> int:
             out.print(f"[bold]{escape(place)}[/] {verb} {escape(tally_text(done.counts))}")
             for entry in kept if flags.dry_run else ():
                 when = time_text(entry.updated_ms or None, app.settings.zone)
-                out.print(Text(f"  {when}  {clipped(entry.title or entry.body, SHOWN_CELLS)}"))
+                out.print(Text(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}"))
         _report(out, found)
         count, left_out = count + found.count, left_out + len(found.skipped)
     nothing = _(" Nothing was changed.") if flags.dry_run else ""
@@ -226,9 +225,9 @@ def _print_memories(app: App, contents: Contents) -> None:
     out = console()
     for memory in contents.short_term:
         when = time_text(memory.time_ms, app.settings.zone)
-        out.print(Text(f"  {when}  {clipped(memory.text, SHOWN_CELLS)}"))
+        out.print(Text(f"  {when}  {clipped(memory.text, TEXT_CELLS)}"))
     for kept in contents.long_term:
-        out.print(Text(f"  {kept.name}: {clipped(kept.prompt, SHOWN_CELLS)}"))
+        out.print(Text(f"  {kept.name}: {clipped(kept.prompt, TEXT_CELLS)}"))
 
 
 def _report(out: Console, found: Incoming) -> None:

@@ -103,7 +103,7 @@ async def _send(settings: Settings, flags: Namespace) -> int:
     """Let the server import what is here: first it only says what would change."""
     if (known := linked.link_of(settings)) is None:
         raise InvalidInput("This machine is not linked; run `memory-server link` first.")
-    asker, folder = linked.Asker(known, settings, lasts=False), None
+    server = linked.LinkedServer(known, settings, lasts=False)
     try:
         async with App(settings, brief=True) as app:
             held = [contents_of(await app.store.read(name)) for name in await app.conversations.ids()]
@@ -115,7 +115,7 @@ async def _send(settings: Settings, flags: Namespace) -> int:
 
         async def imported(*more: str) -> int:
             arguments = ["import", "-", "--format", "native", *more]
-            return max([await linked.command(asker, "import", arguments, folder, part) for part in parts])
+            return max([await linked.command(server, "import", arguments, None, part) for part in parts])
 
         status = await imported("--dry-run")
         for sentence in left:
@@ -128,7 +128,7 @@ async def _send(settings: Settings, flags: Namespace) -> int:
             return 0
         return await imported()
     finally:
-        await asker.end(linked.AFTER_SECONDS)
+        await server.end(linked.AFTER_SECONDS)
 
 
 def _parts(

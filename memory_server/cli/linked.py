@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from memory_server.cli.terminal import complain, confirmed, from_afar, write
+from memory_server.cli.terminal import complain, confirmed, from_afar, write, write_errors
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, MemoryServerError, NotReached, RemoteError
@@ -32,17 +31,17 @@ from memory_server.storage.projects import folder_of_work
 from sandbox.locale import _, spoken
 
 if TYPE_CHECKING:
-    from memory_server.cli.hook.command import Heard
+    from memory_server.cli.hook.command import HookContext
     from memory_server.remote import Remote
 
 SENT = ("list", "search", "show", "history", "recalls", "explain", "forget", "undo", "pin", "mute", "pause", "resume")
 """Commands that the server runs for this machine."""
 HERE = ("install", "uninstall", "tools", "daemon", "where", "link", "unlink", "convert", "demo", "serve", "hook")
 """Commands that are about this machine, or ask the server by themselves; all else is done on the server."""
-RECALL_SECONDS, TURN_SECONDS, COMMAND_SECONDS = 1.0, 10.0, 60.0
+REMOTE_RECALL_SECONDS, TURN_SECONDS, COMMAND_SECONDS = 1.0, 10.0, 60.0
 AFTER_SECONDS, AFTER_HOOK_SECONDS = 3.0, 0.5
 """How long a command, or a hook, delivers what waits, after its own work."""
-_TOLD = "not reached"
+_NOT_REACHED = "not reached"
 _OF_THE_TURN = (400, 413, 422)
 """Status of a turn that the server will never take."""
 OF_THIS_MACHINE = ("data-dir", "config", "tenant", "now", "seed", "log-level", "toolsets", "tools", "exclude-tools")
@@ -62,8 +61,8 @@ def link_of(settings: Settings) -> Link | None:
     return home_of(settings).link.read()
 
 
-class Asker:
-    """What one hook or command asks the server; `lasts`: in a process that stays, and keeps the connection."""
+class LinkedServer:
+    """The server as one hook or command uses it; `lasts`: in a process that stays, and keeps the connection."""
 
     def __init__(self, link: Link, settings: Settings, *, lasts: bool) -> None:
         from memory_server.remote import Remote
@@ -109,11 +108,11 @@ class Asker:
         return None
 
     async def _deliver(self, turn: Mapping[str, Any], seconds: float, *, fresh: bool) -> None:
-        said = await self.remote.ask(turn["path"], turn["body"], turn["headers"], seconds=seconds)
-        if "stored" in said and not said.get("id"):
-            paused = fresh or (await self.remote.ask("/v1/me", seconds=seconds)).get("paused")
-            if paused:
-                raise RemoteError(str(said.get("note", "")), 409, "paused")
+        answer = await self.remote.ask(turn["path"], turn["body"], turn["headers"], seconds=seconds)
+        if "stored" not in answer or answer.get("id"):
+            return
+        if fresh or (await self.remote.ask("/v1/me", seconds=seconds)).get("paused"):
+            raise RemoteError(str(answer.get("note", "")), 409, "paused")
 
     def deliver_later(self) -> None:
         """Deliver in the background what waits, as long as this process runs."""
@@ -144,39 +143,39 @@ class Asker:
 # --- hooks ---------------------------------------------------------------------------------------------------
 
 
-async def hook(asker: Asker, heard: Heard, flags: Namespace) -> tuple[str, str]:
+async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> tuple[str, str]:
     """The text for the model, and what the user is told; it is told once in a session that the server is not reached.
     Raises MemoryServerError."""
-    if (body := _body_of(heard, flags)) is None or (heard.turn is not None and asker.settings.read_only):
+    if (body := _body_of(context, flags)) is None or (context.turn is not None and server.settings.read_only):
         return "", ""
-    if heard.turn is not None:
-        await _keep(asker, "/v1/commands/hook", body, asker.headers(), RECALL_SECONDS)
+    if context.turn is not None:
+        await _keep(server, "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS)
         return "", ""
     try:
-        said = await asker.remote.ask("/v1/commands/hook", body, asker.headers(), seconds=RECALL_SECONDS)
+        said = await server.remote.ask("/v1/commands/hook", body, server.headers(), seconds=REMOTE_RECALL_SECONDS)
     except RemoteError as error:
-        given = asker.home.given
-        if _TOLD in given.to(heard.session):
+        given = server.home.given
+        if _NOT_REACHED in given.to(context.session):
             return "", ""
-        given.note(heard.session, [_TOLD], asker.home.clock())
+        given.note(context.session, [_NOT_REACHED], server.home.clock())
         told = _("Nothing is recalled in this session while that lasts; what is said is kept and delivered later. ")
         complain(_("hook: {reason}", told + str(error)))
         return "", f"memory-server: {told}{error}"
-    _print_errors(said)
+    write_errors(from_afar(str(said.get("errors", ""))))
     return str(said.get("text", "")), ""
 
 
-def _body_of(heard: Heard, flags: Namespace) -> dict[str, Any] | None:
+def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
     """What is sent of an event; None: all of it is private."""
-    event, turn = heard.event, heard.turn
+    event, turn = context.event, context.turn
     body: dict[str, Any] = {
         "event": event.name,
         "session": event.session_id,
-        "context_since": heard.session and heard.session.context_since_ms,
+        "context_since": context.session and context.session.context_since_ms,
         "prompt_id": event.prompt_id,
         "source": event.source,
         "client": event.client,
-        "folder": shared_folder(heard.folder),
+        "folder": shared_folder(context.folder),
         "language": spoken(),
     }
     if turn is not None:
@@ -184,18 +183,18 @@ def _body_of(heard: Heard, flags: Namespace) -> dict[str, Any] | None:
         if not turn.forgot:
             body |= {"messages": _sent(turn.messages, time.time_ns() // 1_000_000), "asked": _sent(turn.asked) or None}
     elif event.name == "UserPromptSubmit":
-        body |= {"messages": _sent(heard.messages), "chars": flags.chars, "flashbacks": flags.flashbacks}
+        body |= {"messages": _sent(context.messages), "chars": flags.chars, "flashbacks": flags.flashbacks}
     return None if body.get("messages") == [] else {name: one for name, one in body.items() if one is not None}
 
 
 async def _keep(
-    asker: Asker, path: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float
+    server: LinkedServer, path: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float
 ) -> str | None:
     """Put a turn into the outbox, and deliver what waits there; why that ended. Raises MemoryServerError: it is not
     kept, or the memory is paused."""
     turn = {"path": path, "body": body, "headers": headers}
-    number = await asyncio.to_thread(asker.home.outbox.add, turn)
-    return await asker.deliver(seconds, number)
+    number = await asyncio.to_thread(server.home.outbox.add, turn)
+    return await server.deliver(seconds, number)
 
 
 def _sent(messages: Sequence[Message], now_ms: int | None = None) -> list[dict[str, Any]]:
@@ -222,18 +221,18 @@ async def run(link: Link, settings: Settings, flags: Namespace, folder: Path | N
     name = flags.command.name
     if name not in (*SENT, "recall", "remember", "call"):
         raise InvalidInput("`{name}` is done on the server: run it there, where {url} is served.", name, link.url)
-    asker = Asker(link, settings, lasts=folder is not None)
+    server = LinkedServer(link, settings, lasts=folder is not None)
     work = shared_folder(folder_of_work(folder or Path.cwd()))
     try:
         if name == "remember":
-            return await _remember(asker, flags, work)
+            return await _remember(server, flags, work)
         if name in ("recall", "call"):
-            await _tool(asker, flags, work)
+            await _tool(server, flags, work)
             return 0
-        return await _sent_command(asker, flags, work)
+        return await _sent_command(server, flags, work)
     finally:
-        warn_of_clock(asker.remote)
-        await asker.end(AFTER_SECONDS)
+        warn_of_clock(server.remote)
+        await server.end(AFTER_SECONDS)
 
 
 def warn_of_clock(remote: Remote) -> None:
@@ -257,18 +256,18 @@ async def window(
     from memory_server.serving.stdio import runner
     from memory_server.serving.stdio.relay import Relay
 
-    asker = Asker(link, settings, lasts=bool(descriptors))
-    relay: Any = Relay(asker.remote, asker.headers(session=session))  # in the place of a server
+    server = LinkedServer(link, settings, lasts=bool(descriptors))
+    relay: Any = Relay(server.remote, server.headers(session=session))  # in the place of a server
     try:
         if descriptors:
             await runner.session(relay, asyncio.Event().wait, (descriptors[0], descriptors[1]), stopped, control)
         else:
             await runner.serve(relay, asyncio.Event().wait)  # it settles by itself
     finally:
-        await asker.end(AFTER_SECONDS)
+        await server.end(AFTER_SECONDS)
 
 
-async def _tool(asker: Asker, flags: Namespace, work: str | None) -> None:
+async def _tool(server: LinkedServer, flags: Namespace, work: str | None) -> None:
     from memory_server.cli import call_tool
 
     if flags.command.name == "call":
@@ -276,49 +275,49 @@ async def _tool(asker: Asker, flags: Namespace, work: str | None) -> None:
             raise InvalidInput("--text is done on the server; leave it out for the JSON.")
         arguments = call_tool.arguments_of(flags.arguments)
         write(
-            await asker.remote.ask(
-                f"/v1/{flags.tool}", arguments, asker.headers(folder=work), seconds=COMMAND_SECONDS, twice=False
+            await server.remote.ask(
+                f"/v1/{flags.tool}", arguments, server.headers(folder=work), seconds=COMMAND_SECONDS, twice=False
             )
         )
         return
     arguments = call_tool.messages_of(flags.words)
     arguments |= {} if flags.chars is None else {"maxChars": flags.chars}
     arguments |= {} if flags.flashbacks is None else {"flashbacks": flags.flashbacks}
-    headers = asker.headers(folder=work, session=flags.session or secrets.token_hex(8))
-    said = await asker.remote.ask("/v1/recall_turn", arguments, headers, seconds=RECALL_SECONDS)
+    headers = server.headers(folder=work, session=flags.session or secrets.token_hex(8))
+    said = await server.remote.ask("/v1/recall_turn", arguments, headers, seconds=REMOTE_RECALL_SECONDS)
     if shown := said if flags.json else said.get("prompt"):
         write(shown)
     if note := said.get("note"):
         complain(note)
 
 
-async def _remember(asker: Asker, flags: Namespace, work: str | None) -> int:
+async def _remember(server: LinkedServer, flags: Namespace, work: str | None) -> int:
     from memory_server.cli import call_tool
 
     arguments = call_tool.messages_of(flags.words)
     # Each turn has an id, so that it may be delivered twice, and a time, because that may be later.
     arguments = {"turn_id": flags.turn or secrets.token_hex(8)} | arguments
     said = arguments.get("messages")
-    now_ms = asker.home.clock()
+    now_ms = server.home.clock()
     if isinstance(said, list):
         arguments["messages"] = [
             {"timestamp": now_ms} | each if isinstance(each, dict) else each for each in _without_private(said)
         ]
         if said and not arguments["messages"]:
             raise InvalidInput("All of the text is marked as private, so nothing was stored.")
-    headers = asker.headers(folder=work, session=flags.session or secrets.token_hex(8))
+    headers = server.headers(folder=work, session=flags.session or secrets.token_hex(8))
     try:
-        reason = await _keep(asker, "/v1/remember_turn", arguments, headers, AFTER_SECONDS)
+        reason = await _keep(server, "/v1/remember_turn", arguments, headers, AFTER_SECONDS)
     except MemoryPaused as error:
         write({"success": True, "stored": False, "note": str(error)} if flags.json else str(error))
         return 0
-    count = len(asker.home.outbox.waiting())
+    count = len(server.home.outbox.waiting())
     if flags.json:
         write({"success": True, "stored": not count, "waiting": count})
     elif count:
         write(_("Kept here until the server answers: {count} waiting.", count))
     else:
-        write(_("Remembered on {url}.", asker.remote.link.url))
+        write(_("Remembered on {url}.", server.remote.link.url))
     if reason is not None and count:
         complain(reason)
     return 0
@@ -334,48 +333,39 @@ def _without_private(said: Sequence[Any]) -> list[Any]:
     return [{**said[each.extra["n"]], "content": each.content} for each in kept]
 
 
-async def _sent_command(asker: Asker, flags: Namespace, work: str | None) -> int:
+async def _sent_command(server: LinkedServer, flags: Namespace, work: str | None) -> int:
     arguments = sent_arguments(flags.typed)
     if flags.command.name == "forget" and not (flags.yes or flags.dry_run or flags.for_good):
-        await command(asker, "forget", [*arguments, "--dry-run"], work)
+        await command(server, "forget", [*arguments, "--dry-run"], work)
         without = _("Nothing was forgotten, because nobody is there to be asked; add --yes to forget it.")
         if not confirmed(_("Forget this?"), otherwise=without):
             write(_("Nothing was forgotten."))
             return 0
         arguments = [*arguments, "--yes"]
-    return await command(asker, flags.command.name, arguments, work)
+    return await command(server, flags.command.name, arguments, work)
 
 
-async def command(
-    asker: Asker, name: str, arguments: Sequence[str], work: str | None, given: str = "", *, quiet: bool = False
-) -> int:
+async def command(server: LinkedServer, name: str, arguments: Sequence[str], work: str | None, given: str = "") -> int:
     """Let the server run a command, and print what it says; its exit status."""
     from memory_server.shared_process.entrance import terminal_of
 
-    streams = CAPTURED_IO.get()
-    own = (each.split("=", 1) for each in terminal_of(dict(os.environ))) if streams is None else ()
-    terminal = dict(own) if streams is None else streams.terminal
-    body = {"arguments": list(arguments), "folder": work, "language": spoken(), "terminal": dict(terminal)}
-    said = await asker.remote.ask(
+    if (streams := CAPTURED_IO.get()) is not None:
+        terminal = dict(streams.terminal)
+    else:
+        terminal = dict(each.split("=", 1) for each in terminal_of(dict(os.environ)))
+    body = {"arguments": list(arguments), "folder": work, "language": spoken(), "terminal": terminal}
+    said = await server.remote.ask(
         f"/v1/commands/{name}",
         body | ({"input": given} if given else {}),
-        asker.headers(),
+        server.headers(),
         seconds=COMMAND_SECONDS,
         twice=False,
     )
-    if not quiet and (text := str(said.get("output", ""))):
+    if text := str(said.get("output", "")):
         write(from_afar(text).removesuffix("\n"))
-    _print_errors(said)
+    write_errors(from_afar(str(said.get("errors", ""))))
     status = said.get("status")
     return status if status in (0, 1, 2) else 1
-
-
-def _print_errors(said: Mapping[str, Any]) -> None:
-    data = from_afar(str(said.get("errors", "")))
-    if (streams := CAPTURED_IO.get()) is not None:
-        streams.errors += data.encode()
-    else:
-        sys.stderr.write(data)
 
 
 def sent_arguments(typed: Sequence[str]) -> list[str]:

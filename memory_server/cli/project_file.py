@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 
 from memory_server.cli.terminal import complain, reading
@@ -40,7 +41,8 @@ def project_at(folder: str | Path | None = None) -> ProjectFile | None:
         start = Path(folder or ".").absolute()
     except OSError:
         return None  # the working directory was removed
-    found = (path for place in (start, *start.parents) if _is_plain_file(path := place / NAME) and _counts(path))
+    # Not a pipe, which has no end. `Path.is_file` would raise an error for a folder that may not be read.
+    found = (path for place in (start, *start.parents) if isfile(path := place / NAME) and _counts(path))  # noqa: PTH113
     return next(map(read, found), None)
 
 
@@ -74,14 +76,6 @@ def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:
             )
         )
     return settings.model_copy(update={"conversation": project.conversation})
-
-
-def _is_plain_file(path: Path) -> bool:
-    """False for a pipe, which has no end, and for a file in a folder that may not be read."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def read(path: Path) -> ProjectFile:

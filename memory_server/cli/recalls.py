@@ -9,14 +9,13 @@ from datetime import datetime
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.terminal import clipped, console, print_columns, time_text, write
+from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, time_text, write
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import milliseconds
 from sandbox.locale import N_, _, counted, joined, term, translated
 
-_CELLS = 70
 _WHY = {
     "words": N_("shares too few words of the last message that say something"),
     "same_moment": N_("too near in time to one that came"),
@@ -73,7 +72,7 @@ async def receipt(app: App, flags: Namespace) -> None:
     # As `Text`, which is not translated: what users said stays as it is.
     out.print(Text(f"{line['id']} {_time(app, line)} {about}"))
     if said := line.get("said"):
-        out.print(Text(f"{term('last message')}: {clipped(said, 3 * _CELLS)}"))
+        out.print(Text(f"{term('last message')}: {clipped(said, 3 * TEXT_CELLS)}"))
     if not came:
         out.print(_("Nothing came to mind."))
     elif line.get("chars"):
@@ -101,4 +100,4 @@ def _shown(item: Line, texts: Mapping[str, str]) -> str:
     if item.get("tier") in ("trigger", "note"):
         return str(item["id"])
     points = f" {item['relevance']:.1f}" if "relevance" in item else ""
-    return f"{item['id']}{points} {clipped(texts.get(item['id']) or term('no longer stored'), _CELLS)}"
+    return f"{item['id']}{points} {clipped(texts.get(item['id']) or term('no longer stored'), TEXT_CELLS)}"

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory_server.app import App, Shared
 from memory_server.cli.hook.claude_code import HookEvent, Turn
-from memory_server.cli.hook.command import Heard, answer
+from memory_server.cli.hook.command import HookContext, answer
 from memory_server.cli.linked import OF_THIS_MACHINE, SENT
 from memory_server.cli.parser import PACKAGE, function_of, parsed
 from memory_server.cli.terminal import complain
@@ -50,7 +50,7 @@ class CommandBody(_Body):
 
 
 class HookBody(_Body):
-    """What a hook heard. `asked`: what a turn was recalled by."""
+    """What a hook was given, without the files of its machine. `asked`: what a turn was recalled by."""
 
     event: Literal["SessionStart", "UserPromptSubmit", "Stop"]
     session: Name | None = None
@@ -79,7 +79,9 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     try:
         if isinstance(body, HookBody):
             shared = Shared(app, Path("/"))
-            said: dict[str, Any] = {"text": await answer(settings, _heard(body), body.chars, body.flashbacks, shared)}
+            said: dict[str, Any] = {
+                "text": await answer(settings, _context_of(body), body.chars, body.flashbacks, shared)
+            }
         else:
             assert isinstance(body, CommandBody)
             said = {"status": await _command(app, name, settings, body)}
@@ -89,7 +91,7 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     return said | {"output": streams.output.decode(), "errors": streams.errors.decode()}
 
 
-def _heard(body: HookBody) -> Heard:
+def _context_of(body: HookBody) -> HookContext:
     session = None if body.session is None else Session(body.session, body.context_since)
     event = HookEvent(body.event, body.session, None, None, body.prompt_id, None, body.folder, body.source, body.client)
     messages = body.messages or ()
@@ -98,7 +100,7 @@ def _heard(body: HookBody) -> Heard:
     turn = None
     if body.event == "Stop" and body.turn and (messages or body.forgot):
         turn = Turn(body.turn, messages, body.asked or (), body.forgot)
-    return Heard(event, session, body.folder, messages, turn)
+    return HookContext(event, session, body.folder, messages, turn)
 
 
 async def _command(app: App, name: str, settings: Settings, body: CommandBody) -> int:

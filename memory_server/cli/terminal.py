@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+TEXT_CELLS = 70
+"""Columns of a memory's text in a list."""
 _OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
 """Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
 _COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -42,7 +44,7 @@ def console(*, stderr: bool = False) -> Console:
     options: dict[str, Any] = {"soft_wrap": True, "highlight": False, "stderr": stderr}
     file: Any = sys.stderr if stderr else sys.stdout
     if (streams := CAPTURED_IO.get()) is not None:
-        options |= {"file": (file := _Captured(streams, stderr)), "_environ": streams.terminal}
+        options |= {"file": (file := _Captured(streams, stderr=stderr)), "_environ": streams.terminal}
     return _Console(width=None if file.isatty() else 10_000, **options)
 
 
@@ -65,7 +67,7 @@ def from_afar(text: str) -> str:
 class _Captured(TextIOBase):
     """Standard output or error of the command whose `streams` these are."""
 
-    def __init__(self, streams: CapturedIO, stderr: bool) -> None:
+    def __init__(self, streams: CapturedIO, *, stderr: bool) -> None:
         self._streams, self._errors = streams, stderr
 
     def isatty(self) -> bool:
@@ -164,7 +166,7 @@ def write(result: object) -> None:
 
     text = (result if isinstance(result, str) else codec.dumps(result).decode()) + "\n"
     if (streams := CAPTURED_IO.get()) is not None:
-        streams.output += text.encode("utf-8", "backslashreplace")
+        _Captured(streams, stderr=False).write(text)
         return
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
@@ -195,11 +197,12 @@ def confirmed(question: str, *, otherwise: str) -> bool:
 
 
 def complain(sentence: str) -> None:
-    line = f"memory-server: {translated(sentence).translate(_OBEYED)}\n"
-    if (streams := CAPTURED_IO.get()) is None:
-        sys.stderr.write(line)
-    else:
-        streams.errors += line.encode("utf-8", "backslashreplace")
+    write_errors(f"memory-server: {translated(sentence).translate(_OBEYED)}\n")
+
+
+def write_errors(text: str) -> None:
+    streams = CAPTURED_IO.get()
+    (sys.stderr if streams is None else _Captured(streams, stderr=True)).write(text)
 
 
 def refuse(error: MemoryServerError, flags: Namespace) -> int:

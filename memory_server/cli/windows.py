@@ -66,18 +66,21 @@ class Windows:
         if request.key != self._key:
             raise NotForThisProcess
         settings, flags = self._understood(request.window, request.arguments)
-        shared = Shared(self._app, request.folder)
-        if request.role not in linked.HERE and (link := self._app.home.link.read()) is not None:
-            return partial(_status_of, flags, partial(linked.run, link, settings, flags, request.folder))
-        if request.role == "serve" and len(request.descriptors) == 3:
-            return partial(_status_of, flags, partial(self._session, settings, shared, request, connection))
-        if request.role in LOOKS and flags.command.name == request.role:
-            return partial(_status_of, flags, partial(_look, settings, flags, shared))
-        if request.role not in ASKED:
+        shared, role = Shared(self._app, request.folder), request.role
+        run: Callable[[], Coroutine[Any, Any, int | None]]
+        if role not in linked.HERE and (link := self._app.home.link.read()) is not None:
+            run = partial(linked.run, link, settings, flags, request.folder)
+        elif role == "serve" and len(request.descriptors) == 3:
+            run = partial(self._session, settings, shared, request, connection)
+        elif role in LOOKS and flags.command.name == role:
+            run = partial(_look, settings, flags, shared)
+        elif role == "hook" and self._app.home.link.read() is not None:
+            run = partial(_asked_there, settings, flags, shared, connection)
+        elif role in ASKED:
+            run = partial(ASKED[role], settings, flags, shared)
+        else:
             raise NotForThisProcess
-        if request.role == "hook" and self._app.home.link.read() is not None:
-            return partial(_status_of, flags, partial(_asked_there, settings, flags, shared, connection))
-        return partial(_status_of, flags, partial(ASKED[request.role], settings, flags, shared))
+        return partial(_status_of, flags, run)
 
     def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
         """The settings and flags of a client. Raises NotForThisProcess: it must say itself what is wrong with them, or

@@ -54,19 +54,19 @@ TURN_BYTES = 32_000_000
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     # The entrance of a command that shares a process gives up by itself.
     patience = _Deadline(flags.seconds, entrance.waited) if shared is None else None
-    asker: linked.Asker | None = None
+    server: linked.LinkedServer | None = None
     try:
         event = event_of(codec.loads(standard_input()))
         if shared is not None:
             event = _seen_from(shared.folder, event)
-        settings, heard = in_folder(settings, event.cwd), await _heard(event)
-        if heard is None:
+        settings, context = in_folder(settings, event.cwd), await _context_of(event)
+        if context is None:
             said = ""
         elif (link := linked.link_of(settings)) is not None:
-            asker = linked.Asker(link, settings, lasts=shared is not None)
-            said = _output(event, *await linked.hook(asker, heard, flags))
+            server = linked.LinkedServer(link, settings, lasts=shared is not None)
+            said = _output(event, *await linked.hook(server, context, flags))
         else:
-            said = _output(event, await answer(settings, heard, flags.chars, flags.flashbacks, shared))
+            said = _output(event, await answer(settings, context, flags.chars, flags.flashbacks, shared))
     except Exception as error:
         if patience is not None:
             patience.end()
@@ -75,13 +75,13 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
     if (patience is None or patience.end()) and said:
         write(said)
         sys.stdout.flush()
-    if asker is not None:
-        await asker.end(linked.AFTER_HOOK_SECONDS)
+    if server is not None:
+        await server.end(linked.AFTER_HOOK_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What a hook heard at its event: `messages` are the prompt and the last few before it, `turn` is that which ended.
+class HookContext:
+    """What a hook knows at its event: `messages` are the prompt and the last few before it, `turn` is that which ended.
     `folder`: where the work is."""
 
     event: HookEvent
@@ -91,7 +91,7 @@ class Heard:
     turn: Turn | None = None
 
 
-async def _heard(event: HookEvent) -> Heard | None:
+async def _context_of(event: HookEvent) -> HookContext | None:
     """None: nothing is to be done. Raises ValueError: no hook is needed for this event."""
     folder = None if event.cwd is None else folder_of_work(Path(event.cwd))
     match event.name:
@@ -101,14 +101,14 @@ async def _heard(event: HookEvent) -> Heard | None:
             if not messages or event.called in CURSOR:
                 return None  # Cursor's hook cannot add to a prompt
             session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
-            return Heard(event, session, folder, messages)
+            return HookContext(event, session, folder, messages)
         case "Stop":
             transcript, turn = await _ended(event)
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
-            return Heard(event, session, folder, turn=turn) if turn is not None and turn.messages else None
+            return HookContext(event, session, folder, turn=turn) if turn is not None and turn.messages else None
         case "SessionStart":
             # A continued session has its context.
-            return Heard(event, session_of(event, None), folder) if event.source in BEGINNINGS else None
+            return HookContext(event, session_of(event, None), folder) if event.source in BEGINNINGS else None
     raise ValueError(
         _("{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only", event.called)
     )
@@ -116,59 +116,59 @@ async def _heard(event: HookEvent) -> Heard | None:
 
 async def _ended(event: HookEvent) -> tuple[bytes | None, Turn | None]:
     """The transcript, and the turn that ended."""
-    transcript = _end_of(event.transcript_path, TURN_BYTES)
-    turn = turn_ended(event, transcript or b"")
-    for _try in range(TRANSCRIPT_TRIES):
-        if turn is not None or event.last_assistant_message is None or event.transcript_path is None:
-            break
-        await asyncio.sleep(TRANSCRIPT_SECONDS)
+    tries_left = 0 if event.last_assistant_message is None or event.transcript_path is None else TRANSCRIPT_TRIES
+    while True:
         transcript = _end_of(event.transcript_path, TURN_BYTES)
         turn = turn_ended(event, transcript or b"")
+        if turn is not None or not tries_left:
+            break
+        tries_left -= 1
+        await asyncio.sleep(TRANSCRIPT_SECONDS)
     if transcript is None and event.transcript_path is not None:
         complain(_("hook: {path} is not there, so this turn was not stored", event.transcript_path))
     return transcript, turn
 
 
 async def answer(
-    settings: Settings, heard: Heard, max_chars: int | None, flashbacks: int, shared: Shared | None = None
+    settings: Settings, context: HookContext, max_chars: int | None, flashbacks: int, shared: Shared | None = None
 ) -> str:
     """The text for the model; "": there is none. Raises MemoryServerError."""
-    match heard.event.name:
+    match context.event.name:
         case "UserPromptSubmit":
-            return await _recalled(settings.with_flashbacks(flashbacks).unasked(), max_chars, heard, shared)
+            return await _recalled(settings.with_flashbacks(flashbacks).unasked(), max_chars, context, shared)
         case "Stop":
-            await _remembered(settings, heard, shared)
+            await _remembered(settings, context, shared)
             return ""
-    return await _begun(settings, max_chars, heard, shared)
+    return await _begun(settings, max_chars, context, shared)
 
 
-async def _recalled(settings: Settings, max_chars: int | None, heard: Heard, shared: Shared | None) -> str:
-    messages, session = heard.messages, heard.session
+async def _recalled(settings: Settings, max_chars: int | None, context: HookContext, shared: Shared | None) -> str:
+    messages, session = context.messages, context.session
     if max_chars is None:
         max_chars = CHARS if language_of([messages[-1].content]) == "en" else CHARS // 2
     async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         here = app.conversation()
-        recollection = await recall_for_turn(here, messages, folder=heard.folder, reinforce=False, by="hook")
+        recollection = await recall_for_turn(here, messages, folder=context.folder, reinforce=False, by="hook")
         given = app.home.given.to(session)
         before = frozenset(given)
-        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=heard.folder)
+        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=context.folder)
         noted, items = await noted_block(app.memories, messages)
     if recollection.trouble:
         complain(_("hook: {reason}", recollection.trouble))
     text = "\n".join(filter(None, (block, noted)))
-    _note(app, heard, Given(here.id, messages, text, recollection.found.recall, recollection.activation, items))
-    return _claimed(app, heard, text, given - before)
+    _note(app, context, Given(here.id, messages, text, recollection.found.recall, recollection.activation, items))
+    return _claimed(app, context, text, given - before)
 
 
-def _note(app: App, heard: Heard, given: Given) -> None:
-    event = heard.event
+def _note(app: App, context: HookContext, given: Given) -> None:
+    event = context.event
     asker = {"by": N_("hook"), "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
-    replace(app.call, asker=asker, folder=heard.folder).note(given)
+    replace(app.call, asker=asker, folder=context.folder).note(given)
 
 
-async def _begun(settings: Settings, max_chars: int | None, heard: Heard, shared: Shared | None) -> str:
-    event, session = heard.event, heard.session
+async def _begun(settings: Settings, max_chars: int | None, context: HookContext, shared: Shared | None) -> str:
+    event, session = context.event, context.session
     async with _opened(settings, session, shared) as app:
         with_last, here = event.source != "compact", app.conversation()
         given: set[str] = set()
@@ -179,24 +179,24 @@ async def _begun(settings: Settings, max_chars: int | None, heard: Heard, shared
             with_last=with_last,
             max_chars=max_chars or CHARS,
             given=given,
-            here=heard.folder,
+            here=context.folder,
         )
     if block:
-        _note(app, heard, Given(here.id, (), block, others=shown))
-    return _claimed(app, heard, block, given, afresh=event.source == "compact")
+        _note(app, context, Given(here.id, (), block, others=shown))
+    return _claimed(app, context, block, given, afresh=event.source == "compact")
 
 
-def _claimed(app: App, heard: Heard, block: str, given: Collection[str], *, afresh: bool = False) -> str:
+def _claimed(app: App, context: HookContext, block: str, given: Collection[str], *, afresh: bool = False) -> str:
     """The `block`; empty if another hook has just given it. Nothing is awaited from here to the answer: a hook that is
     taken back has claimed nothing, and has given no lines."""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.
-    event = heard.event
+    event = context.event
     turn = event.prompt_id or event.source
     claimed = f"{event.name} {event.session_id} {turn}"
     if not app.settings.read_only:
         if block and turn and not app.home.answered.claim(claimed, app.clock()):
             return ""
-        app.home.given.note(heard.session, given, app.clock(), afresh=afresh)
+        app.home.given.note(context.session, given, app.clock(), afresh=afresh)
     return block
 
 
@@ -209,11 +209,11 @@ def _output(event: HookEvent, block: str, told: str = "") -> str:
     return codec.dumps(said).decode() if said else ""
 
 
-async def _remembered(settings: Settings, heard: Heard, shared: Shared | None) -> None:
-    event, turn = heard.event, heard.turn
+async def _remembered(settings: Settings, context: HookContext, shared: Shared | None) -> None:
+    event, turn = context.event, context.turn
     if turn is None or settings.read_only:
         return
-    async with _opened(settings, heard.session, shared, tidies=True) as app:
+    async with _opened(settings, context.session, shared, tidies=True) as app:
         kept = app.conversation().short_term
         if turn.forgot:  # nor is what was asked for it
             asked = {"session": event.session_id, "turn": event.prompt_id}
@@ -221,7 +221,7 @@ async def _remembered(settings: Settings, heard: Heard, shared: Shared | None) -
                 app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
             return
         with suppress(NothingToKeep):
-            stored = await kept.add(turn.messages, turn=turn.id, folder=heard.folder, by="hook")
+            stored = await kept.add(turn.messages, turn=turn.id, folder=context.folder, by="hook")
             if stored.change_id is not None and len(turn.messages) > 1:
                 # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
                 answer, became = turn.messages[-1], stored.memory.id

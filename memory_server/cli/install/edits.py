@@ -144,11 +144,8 @@ def of_origins(wanted: Sequence[str]) -> Edits:
 
 
 def _names(given: Any) -> list[str]:
-    return [
-        name
-        for name in (str(one).strip() for one in (given.split(",") if isinstance(given, str) else given or ()))
-        if name
-    ]
+    listed = given.split(",") if isinstance(given, str) else given or ()
+    return [name for one in listed if (name := str(one).strip())]
 
 
 def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
