@@ -47,7 +47,7 @@ def _of_family(contents: Contents, family: str | None) -> Contents:
 
 
 async def write_memories(
-    app: App, held: Sequence[Contents], flags: Namespace, entries: Sequence[tuple[str, Entry]] = ()
+    app: App, held: Sequence[Contents], flags: Namespace, entries: Sequence[tuple[str, Entry]]
 ) -> None:
     """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
     Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""

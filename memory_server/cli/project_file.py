@@ -34,8 +34,8 @@ class ProjectFile:
     ignored: tuple[str, ...] = ()
 
 
-def project_at(folder: str | Path | None = None) -> ProjectFile | None:
-    """The nearest file in `folder` (by default the working directory) or above it; None if there is none. Raises
+def project_at(folder: str | Path | None) -> ProjectFile | None:
+    """The nearest file in `folder` (None: the working directory) or above it; None if there is none. Raises
     InvalidInput if it cannot be used."""
     try:
         start = Path(folder or ".").absolute()

@@ -139,7 +139,7 @@ def size_text(size: int) -> str:
     return counted(size, "byte") if size < 1_000 else decimal(size)
 
 
-def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:
+def time_text(time_ms: int | None, zone: tzinfo | None) -> str:
     """A time for people, to the minute, in `zone` (None: the system's)."""
     return "-" if time_ms is None else f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
 
