@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import InvalidInput, QuotaReached, StorageUnwritable
+from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.link import Link, url_of
 from memory_server.storage.json_store import codec
-from memory_server.storage.small_files import locked
+from memory_server.storage.small_files import locked, remove_note, replace_note, unwritable
 from sandbox.locale import _
 
 MOST_TURNS, MOST_BYTES = 10_000, 50_000_000
@@ -44,20 +44,12 @@ class LinkFile:
             ) from error
 
     def write(self, link: Link) -> None:
-        try:
-            folders.make_folder(self._path.parent)
-            folders.replace_file(self._path, codec.dumps(asdict(link)) + b"\n")
-        except OSError as error:
-            raise _unwritable(self._path, error) from error
+        """Link this folder. Raises StorageUnwritable: it is as it was."""
+        replace_note(self._path, asdict(link), _("nothing was linked"))
 
     def remove(self) -> None:
-        try:
-            folders.remove_file(self._path)
-            folders.sync_folder(self._path.parent)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError as error:
-            raise _unwritable(self._path, error) from error
+        """Raises StorageUnwritable: the link is still there."""
+        remove_note(self._path, _("the link stays"))
 
 
 def token_in(path: str) -> str:
@@ -102,7 +94,7 @@ class Outbox:
                 file.write(b"%d" % number)
                 return number
         except OSError as error:
-            raise _unwritable(self._folder, error) from error
+            raise unwritable(self._folder, error, _("this was not stored")) from error
 
     def waiting(self) -> list[int]:
         """The numbers of the turns that wait, in order."""
@@ -169,8 +161,3 @@ def _can_be_sent(turn: Mapping[str, Any]) -> bool:
     if not (isinstance(path, str) and path.startswith("/v1/") and isinstance(headers, dict) and "body" in turn):
         return False
     return all(isinstance(each, str) and each.isascii() and each.isprintable() for each in headers.values())
-
-
-def _unwritable(path: Path, error: OSError) -> StorageUnwritable:
-    reason = error.strerror or str(error)
-    return StorageUnwritable(_("{path} cannot be written: {reason}; this was not stored.", path, reason), path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import portalocker
 
@@ -25,6 +25,8 @@ HOLDS_MS = 10_000
 
 
 class PauseNote:
+    """`paused.json`: the pause of this folder."""
+
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / "paused.json"
 
@@ -43,26 +45,37 @@ class PauseNote:
     def write(self, pause: Pause) -> None:
         """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
         until = None if pause.until_ms is None else times.iso(pause.until_ms)
-        try:
-            folders.make_folder(self._path.parent)
-            folders.replace_file(self._path, codec.dumps({"until": until}) + b"\n")
-        except OSError as error:
-            raise self._unwritable(error, _("the pause was not begun")) from error
+        replace_note(self._path, {"until": until}, _("the pause was not begun"))
 
     def remove(self) -> None:
         """End the pause. Raises StorageUnwritable if it goes on."""
-        try:
-            folders.remove_file(self._path)
-            folders.sync_folder(self._path.parent)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError as error:
-            raise self._unwritable(error, _("the pause goes on")) from error
+        remove_note(self._path, _("the pause goes on"))
 
-    def _unwritable(self, error: OSError, so: str) -> StorageUnwritable:
-        return StorageUnwritable(
-            _("{path} cannot be written: {reason}; {so}.", self._path, error.strerror, so), self._path
-        )
+
+def replace_note(path: Path, value: Mapping[str, Any], so: str) -> None:
+    """Write `value` to `path` as JSON, in a folder that is made for it. Raises StorageUnwritable, which ends with
+    `so`: the file is as it was."""
+    try:
+        folders.make_folder(path.parent)
+        folders.replace_file(path, codec.dumps(value) + b"\n")
+    except OSError as error:
+        raise unwritable(path, error, so) from error
+
+
+def remove_note(path: Path, so: str) -> None:
+    """Remove a file that need not be there. Raises StorageUnwritable, which ends with `so`: it is still there."""
+    try:
+        folders.remove_file(path)
+        folders.sync_folder(path.parent)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise unwritable(path, error, so) from error
+
+
+def unwritable(path: Path, error: OSError, so: str) -> StorageUnwritable:
+    reason = error.strerror or str(error)
+    return StorageUnwritable(_("{path} cannot be written: {reason}; {so}.", path, reason, so), path)
 
 
 class FolderLedger:

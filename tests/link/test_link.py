@@ -94,6 +94,20 @@ def test_commands_and_hooks_use_the_memory_of_the_server_until_the_link_is_taken
     assert run(machine, "unlink")[0] == 2
 
 
+def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    linked(machine, server.url)
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_server.kernel.files.remove_file", refuse)
+        status, _, err = run(machine, "unlink")
+    assert status == 1
+    assert "Operation not permitted; the link stays." in err
+    assert LinkFile(machine).read() is not None
+
+
 def test_what_only_the_server_can_do_is_said_in_a_sentence(machine: Path, server: Server) -> None:
     linked(machine, server.url)
     for name in ("doctor", "cleanup", "backup", "export out", "import x.json", "web", "tokens list", "knowledge list"):
