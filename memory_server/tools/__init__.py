@@ -41,7 +41,7 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "admin": _tools_of(admin),
     "turn": _tools_of(turn),
     "notes": _tools_of(notes),
-    "sessions": sessions.SESSIONS,
+    "sessions": _tools_of(sessions),
     "layers": layers.LAYERS,
     "refs": _tools_of(refs),
 }

@@ -21,7 +21,7 @@ from memory_server.kernel.times import MINUTE_MS, iso, local
 from memory_server.memories.memories import Call
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import From, Result, hundredths, shell_command, when
+from memory_server.tools.base.result import From, Result, hundredths, listed, shell_command, when
 from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
 from memory_server.tools.base.tool import tool
 from memory_server.tools.insight_results import Pattern, PatternResult
@@ -276,18 +276,8 @@ class FilterResult(Result):
             command = shell_command(back.conversation_id, "undo", "--memory", back.id or back.name or "")
             lines.append(_("restore_memories_from_archive brings one back, or in a shell `{command}`.", command))
         more = _(" More from offset {next}.", self.next) if self.next is not None else ""
-        return joined(
-            "\n",
-            [
-                *lines,
-                _(
-                    "{memories} found, {results} shown.{more}",
-                    counted(self.total_found, "memory"),
-                    len(self.results),
-                    more,
-                ),
-            ],
-        )
+        found = counted(self.total_found, "memory")
+        return listed(lines, _("{memories} found, {results} shown.{more}", found, len(self.results), more))
 
 
 @tool(

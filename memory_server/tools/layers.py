@@ -10,13 +10,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.times import iso, iso_or_none
+from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.layers import Layer, LayerName, tool_name
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
+from memory_server.tools.base.result import From, Result, listed
 from memory_server.tools.base.shapes import Offset, Text, between
-from memory_server.tools.base.tool import Function, Result, Tool, tool
+from memory_server.tools.base.tool import Function, Tool, tool
 from memory_server.tools.refs import RefDone
 from sandbox.locale import _, counted, joined
 
@@ -28,11 +29,11 @@ Caller = Annotated[Text | None, Field(max_length=200), "Who asks, such as worker
 
 class LayerEntry(Result):
     key: str
-    content: str
-    tags: list[str]
-    created_at: str
-    updated_at: str
-    archived_at: str | None = None
+    content: Annotated[str, From("body")]
+    tags: Annotated[list[str], From(form=list)]
+    created_at: Annotated[str, From("created_ms", iso)]
+    updated_at: Annotated[str, From("updated_ms", iso)]
+    archived_at: Annotated[str | None, From("archived_ms", iso)] = None
     why: str | None = Field(None, description="Which words it has, and where")
 
     def __str__(self) -> str:
@@ -53,9 +54,7 @@ class EntriesResult(RefDone):
     count: int = Field(description="How many there are, shown or not")
 
     def __str__(self) -> str:
-        return joined(
-            "\n\n", [*map(str, self.entries), _("{shown} of {all}.", len(self.entries), counted(self.count, "entry"))]
-        )
+        return listed(self.entries, _("{shown} of {all}.", len(self.entries), counted(self.count, "entry")), "\n\n")
 
 
 class DeletedResult(RefDone):
@@ -93,15 +92,7 @@ class SummaryResult(RefDone):
 
 
 def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
-    return LayerEntry(
-        key=entry.key or "",
-        content=entry.body,
-        tags=list(entry.tags),
-        created_at=iso(entry.created_ms),
-        updated_at=iso(entry.updated_ms),
-        archived_at=iso_or_none(entry.archived_ms),
-        why=why,
-    )
+    return LayerEntry.of(entry, key=entry.key or "", why=why)
 
 
 def _tools(name: LayerName) -> tuple[Tool, ...]:
@@ -140,7 +131,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
     async def get(call: Call, key: Key, caller_agent_id: Caller = None) -> EntryResult:
         return EntryResult(entry=_shown(await layer(call).get(key)))
 
-    async def listed(
+    async def list_all(
         call: Call, tags: Tags = [], caller_agent_id: Caller = None, offset: Offset = None
     ) -> EntriesResult:
         entries, total = await layer(call).page(tags=tags)
@@ -205,7 +196,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
             description=f"All of {whose} entries, changed last first.",
             read_only=True,
             **pages,
-        )(named("list", listed)),
+        )(named("list", list_all)),
         tool(
             title=_("Delete knowledge of {place}", place),
             description="Delete the file of an entry, without the archive; for owners and admins.",

@@ -15,7 +15,7 @@ from memory_server.kernel.times import iso
 from memory_server.memories.memories import Call
 from memory_server.memories.recalls import Given
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import From, Result, undo_hint
+from memory_server.tools.base.result import From, Result, listed, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
 from memory_server.tools.base.tool import tool
 from sandbox import Problem
@@ -232,13 +232,8 @@ class SearchResult(Result):
             for failed in self.failed
         ]
         lines += [self.note] if self.note else []
-        return joined(
-            "\n",
-            [
-                *lines,
-                _("{triggers} of {total_memories} fired.", counted(self.activatedCount, "trigger"), self.totalMemories),
-            ],
-        )
+        fired = counted(self.activatedCount, "trigger")
+        return listed(lines, _("{triggers} of {total_memories} fired.", fired, self.totalMemories))
 
 
 @tool(

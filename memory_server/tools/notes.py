@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -10,12 +11,10 @@ from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, undo_hint
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
+from memory_server.tools.base.shapes import Offset, Text, between
+from memory_server.tools.base.tool import tool
 from sandbox.locale import _, counted, joined
-
-if TYPE_CHECKING:
-    from memory_server.knowledge.entry import Hit
 
 MAX_LIMIT = 100
 """Notes of one result at most, as of the seed."""
@@ -24,9 +23,11 @@ _TYPES = _("tech: true anywhere; project-tech: how this project does it; domain:
 
 
 class RememberResult(Result):
-    memory_id: str
-    action: Literal["created", "updated"] = Field(description="updated: the note of this topic was replaced")
-    similar_count: int = Field(description="Other notes that say nearly the same")
+    memory_id: Annotated[str, From("entry.ref")]
+    action: Annotated[
+        Literal["created", "updated"], From("result.action", words="updated: the note of this topic was replaced")
+    ]
+    similar_count: Annotated[int, From("result.similar", words="Other notes that say nearly the same")]
     changeId: ChangeId = None
 
     def __str__(self) -> str:
@@ -56,31 +57,37 @@ async def remember(
     done = await call.memories.knowledge.notes.remember(
         type, topic, content, tags=tags, examples=examples, source=source, by="remember"
     )
-    return RememberResult(
-        memory_id=done.entry.ref,
-        action=done.result.action,
-        similar_count=done.result.similar,
-        changeId=done.change_id,
-    )
+    return RememberResult.of(done)
+
+
+def _seconds(time_ms: int) -> int:
+    return time_ms // 1000
+
+
+def _unless_empty(texts: Iterable[str]) -> list[str] | None:
+    return list(texts) or None
 
 
 class Note(Result):
-    id: str
-    type: str
-    topic: str
-    tags: list[str]
-    content: str
-    examples: list[str] | None = None
-    reference_count: int = Field(description="How often it was recalled")
-    confidence: float = Field(description="0 to 1")
-    created_at: int = Field(description="Seconds since 1970")
+    id: Annotated[str, From("entry.ref")]
+    type: Annotated[str, From("entry.kind")]
+    topic: Annotated[str, From("entry.title")]
+    tags: Annotated[list[str], From("entry.tags", list)]
+    content: Annotated[str, From("entry.body")]
+    examples: Annotated[list[str] | None, From("entry.examples", _unless_empty)] = None
+    reference_count: Annotated[int, From("entry.uses", words="How often it was recalled")]
+    confidence: Annotated[float, From("entry.confidence", words="0 to 1")]
+    created_at: Annotated[int, From("entry.created_ms", _seconds, "Seconds since 1970")]
     why: str = Field(description="Which words it has, and where")
 
 
 class RecallResult(Result):
-    memories: list[Note] = Field(description="Best first")
-    total_count: int
-    left_off: dict[str, int] | None = Field(None, description="How many more match, by the reason they are left off")
+    memories: Annotated[list[Note], From("hits", Note.each, "Best first")]
+    total_count: Annotated[int, From("total")]
+    left_off: Annotated[
+        dict[str, int] | None,
+        From(form=lambda counts: dict(counts) or None, words="How many more match, by the reason they are left off"),
+    ] = None
 
     def __str__(self) -> str:
         lines = [
@@ -98,25 +105,9 @@ class RecallResult(Result):
         more = joined(
             "", (_("; {number} {what}", number, _(reason)) for reason, number in (self.left_off or {}).items())
         )
-        return joined(
-            "\n\n", [*lines, _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more)]
+        return listed(
+            lines, _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more), "\n\n"
         )
-
-
-def _form(hit: Hit) -> Note:
-    entry = hit.entry
-    return Note(
-        id=entry.ref,
-        type=entry.kind,
-        topic=entry.title,
-        tags=list(entry.tags),
-        content=entry.body,
-        examples=list(entry.examples) or None,
-        reference_count=entry.uses,
-        confidence=entry.confidence,
-        created_at=entry.created_ms // 1000,
-        why=hit.why,
-    )
 
 
 @tool(
@@ -140,18 +131,16 @@ async def recall(
     offset: Offset = None,
 ) -> RecallResult:
     found = await call.memories.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
-    return RecallResult(
-        memories=list(map(_form, found.hits)), total_count=found.total, left_off=dict(found.left_off) or None
-    )
+    return RecallResult.of(found)
 
 
 class NoteRow(Result):
-    id: str
-    type: str
-    topic: str
-    tags: list[str] | None = None
-    characters: int = Field(description="Of its content")
-    updated_at: int = Field(description="Seconds since 1970")
+    id: Annotated[str, From("ref")]
+    type: Annotated[str, From("kind")]
+    topic: Annotated[str, From("title")]
+    tags: Annotated[list[str] | None, From(form=_unless_empty)] = None
+    characters: Annotated[int, From("body", len, "Of its content")]
+    updated_at: Annotated[int, From("updated_ms", _seconds, "Seconds since 1970")]
 
 
 class NoteList(Result):
@@ -169,7 +158,7 @@ class NoteList(Result):
             )
             for each in self.notes
         ]
-        return joined("\n", [*lines, _("{shown} of {all}.", len(lines), counted(self.total_count, "note"))])
+        return listed(lines, _("{shown} of {all}.", len(lines), counted(self.total_count, "note")))
 
 
 @tool(
@@ -188,18 +177,7 @@ async def list_notes(
     offset: Offset = None,
 ) -> NoteList:
     entries, total = await call.memories.knowledge.notes.listed(type, tags=tags, limit=limit, offset=offset or 0)
-    rows = [
-        NoteRow(
-            id=each.ref,
-            type=each.kind,
-            topic=each.title,
-            tags=list(each.tags) or None,
-            characters=len(each.body),
-            updated_at=each.updated_ms // 1000,
-        )
-        for each in entries
-    ]
-    return NoteList(notes=rows, total_count=total)
+    return NoteList(notes=NoteRow.each(entries), total_count=total)
 
 
 class NoteChanged(Result):

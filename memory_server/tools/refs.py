@@ -16,9 +16,10 @@ from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
 from memory_server.knowledge.options import NAMESPACES, Namespace
 from memory_server.memories.memories import Call
-from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, undo_hint
-from memory_server.tools.base.tool import Result, tool
-from sandbox.locale import _, counted, joined
+from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
+from memory_server.tools.base.shapes import Offset, Text, between
+from memory_server.tools.base.tool import tool
+from sandbox.locale import _, counted
 
 MAX_LIMIT = 100
 Id = Annotated[Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"]
@@ -45,10 +46,13 @@ class ChangedResult(DataResult[T]):
 
 
 class AddResult(RefDone):
-    referenceId: str
-    summary: str = Field(description="The beginning of the text")
-    contentLength: int = Field(description="Characters that are stored")
-    contentTruncated: int | None = Field(None, description="Characters at the end that were too many to be stored")
+    referenceId: Annotated[str, From("entry.ref")]
+    summary: Annotated[str, From("entry.title", words="The beginning of the text")]
+    contentLength: Annotated[int, From("entry.body", len, "Characters that are stored")]
+    contentTruncated: Annotated[
+        int | None,
+        From("result", lambda over: over or None, "Characters at the end that were too many to be stored"),
+    ] = None
     changeId: ChangeId = None
 
     def __str__(self) -> str:
@@ -78,22 +82,16 @@ async def memoryAdd(
     done = await call.memories.knowledge.refs.add(
         content, namespace, tags=tags, source=source, importance=importance, metadata=metadata, by="memoryAdd"
     )
-    return AddResult(
-        referenceId=done.entry.ref,
-        summary=done.entry.title,
-        contentLength=len(done.entry.body),
-        contentTruncated=done.result or None,
-        changeId=done.change_id,
-    )
+    return AddResult.of(done, success=True)
 
 
 class Reference(Result):
-    id: str
-    namespace: str
-    summary: str
-    tags: list[str]
-    score: str = Field(description="Such as 85.0%")
-    createdAt: str
+    id: Annotated[str, From("entry.ref")]
+    namespace: Annotated[str, From("scope.owner")]
+    summary: Annotated[str, From("entry.title")]
+    tags: Annotated[list[str], From("entry.tags", list)]
+    score: Annotated[str, From(form="{:.1%}".format, words="Such as 85.0%")]
+    createdAt: Annotated[str, From("entry.created_ms", iso)]
     contentPreview: str | None = None
     why: str | None = None
 
@@ -110,7 +108,7 @@ class SearchData(Result):
             + (_(" ({reason})", each.why) if each.why else "")
             for each in self.results
         ]
-        return joined("\n", [*lines, _("{shown} of {all}.", len(lines), counted(self.total, "reference"))])
+        return listed(lines, _("{shown} of {all}.", len(lines), counted(self.total, "reference")))
 
 
 @tool(
@@ -141,16 +139,8 @@ async def memorySearch(
 
 
 def _reference(found: Hit, preview_chars: int, *, why: bool) -> Reference:
-    return Reference(
-        id=found.entry.ref,
-        namespace=found.scope.owner,
-        summary=found.entry.title,
-        tags=list(found.entry.tags),
-        score=f"{found.score:.1%}",
-        createdAt=iso(found.entry.created_ms),
-        contentPreview=found.entry.body[:preview_chars] or None,
-        why=found.why if why else None,
-    )
+    preview = found.entry.body[:preview_chars] or None
+    return Reference.of(found, contentPreview=preview, why=found.why if why else None)
 
 
 class CountsResult(RefDone):

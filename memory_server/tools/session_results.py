@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.times import iso
 from memory_server.knowledge.embeddings import NO_EMBEDDINGS
-from memory_server.knowledge.sessions.records import Mode, SearchType
-from memory_server.tools.base.result import Result
-from memory_server.tools.base.shapes import ChangeId, undo_hint
+from memory_server.knowledge.sessions.records import Measured, Mode, SearchType
+from memory_server.tools.base.result import ChangeId, From, Result, hundredths, listed, undo_hint
 from memory_server.tools.refs import RefDone
 from sandbox.locale import N_, _, counted, joined
+
+Metadata = Annotated[dict[str, Any] | None, From("metadata", lambda metadata: dict(metadata) or None)]
 
 
 class SessionIdsShown(Result):
     user_id: str
     agent_id: str | None = None
     run_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    sources: dict[str, str] = Field(description="Where each id is from: argument, header, session or setting")
+    metadata: Metadata = None
+    sources: Annotated[
+        dict[str, str], From(form=dict, words="Where each id is from: argument, header, session or setting")
+    ]
 
     def __str__(self) -> str:
         ids = {"user": self.user_id, "agent": self.agent_id, "run": self.run_id}
@@ -29,15 +34,15 @@ class SessionIdsShown(Result):
 
 class Memory(Result):
     id: int = Field(description="Its number, for memory_update and memory_delete")
-    content: str
+    content: Annotated[str, From("body")]
     event: Literal["ADD", "UPDATE", "NONE", "DELETE"] | None = None
     user_id: str
     agent_id: str | None = None
     run_id: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: Metadata = None
     origin: Literal["stated", "inferred"] = Field(description="inferred: a model wrote it")
-    created_at: str
-    updated_at: str
+    created_at: Annotated[str, From("created_ms", iso)]
+    updated_at: Annotated[str, From("updated_ms", iso)]
     score: float | None = Field(None, description="0 to 1")
     why: str | None = None
 
@@ -70,9 +75,7 @@ class AddResult(ChangedMemory):
     memories: list[Memory] = Field(description="With what happened to each")
 
     def __str__(self) -> str:
-        return joined(
-            "\n", [*map(str, self.memories), _("{memories}.{tail}", counted(len(self.memories), "memory"), self.tail)]
-        )
+        return listed(self.memories, _("{memories}.{tail}", counted(len(self.memories), "memory"), self.tail))
 
 
 class SearchResult(SessionDone):
@@ -85,13 +88,7 @@ class SearchResult(SessionDone):
     def __str__(self) -> str:
         # Not where no model is named: it would stand below every search.
         why = _(" ({reason})", self.reason) if self.reason not in (None, NO_EMBEDDINGS) else ""
-        return joined(
-            "\n",
-            [
-                *map(str, self.memories),
-                _("{shown} of {all}.{more}", len(self.memories), counted(self.total, "memory"), why),
-            ],
-        )
+        return _page(self.memories, self.total, why)
 
 
 class PageResult(SessionDone):
@@ -101,13 +98,11 @@ class PageResult(SessionDone):
 
     def __str__(self) -> str:
         more = _(" There are more.") if self.has_more else ""
-        return joined(
-            "\n",
-            [
-                *map(str, self.memories),
-                _("{shown} of {all}.{more}", len(self.memories), counted(self.total, "memory"), more),
-            ],
-        )
+        return _page(self.memories, self.total, more)
+
+
+def _page(memories: list[Memory], total: int, more: str) -> str:
+    return listed(memories, _("{shown} of {all}.{more}", len(memories), counted(total, "memory"), more))
 
 
 class OneResult(ChangedMemory):
@@ -128,15 +123,15 @@ _STATUSES = N_("done"), N_("failed")
 
 
 class HistoryRow(Result):
-    id: int = Field(description="Its number; of a change, after a k, its changeId")
-    operation: str
-    memory_ids: list[int]
-    at: str
+    id: Annotated[int, From("seq", words="Its number; of a change, after a k, its changeId")]
+    operation: Annotated[str, From("op")]
+    memory_ids: Annotated[list[int], From("entries", list)]
+    at: Annotated[str, From("at_ms", iso)]
     by: str
     status: Literal["done", "failed"]
     error: str | None = None
-    session: dict[str, Any] = Field(description="Who called, with the source of each id")
-    took_ms: float | None = None
+    session: Annotated[dict[str, Any], From("caller", dict, "Who called, with the source of each id")]
+    took_ms: Annotated[float | None, From(form=hundredths)] = None
 
     def __str__(self) -> str:
         ids = ", ".join(map(str, self.memory_ids[:10]))
@@ -149,30 +144,32 @@ class HistoryResult(SessionDone):
     next: int | None = Field(None, description="Give this as `before` for older ones")
 
     def __str__(self) -> str:
-        return joined(
-            "\n", [*map(str, self.operations), _("{operations}.", counted(len(self.operations), "operation"))]
-        )
+        return listed(self.operations, _("{operations}.", counted(len(self.operations), "operation")))
 
 
 class OperationFigures(Result):
     count: int
     errors: int
-    p50_ms: float
-    p95_ms: float
+    p50_ms: Annotated[float, From("p50_ms", hundredths)]
+    p95_ms: Annotated[float, From("p95_ms", hundredths)]
+
+
+def _by_operation(figures: Mapping[str, Measured]) -> dict[str, OperationFigures]:
+    return {operation: OperationFigures.of(measured) for operation, measured in figures.items()}
 
 
 class StatsResult(SessionDone):
-    count: int
-    archived: int
-    by_agent: dict[str, int]
-    by_run: dict[str, int]
-    characters: int
+    count: Annotated[int, From("figures.count")]
+    archived: Annotated[int, From("figures.archived")]
+    by_agent: Annotated[dict[str, int], From(form=dict)]
+    by_run: Annotated[dict[str, int], From(form=dict)]
+    characters: Annotated[int, From("figures.characters")]
     storage_bytes: int = Field(description="Of these texts and metadata")
     vectors: int = Field(description="Memories that are found by meaning")
-    oldest: str | None = None
-    newest: str | None = None
-    operations: dict[str, OperationFigures] = Field(description="Of the newest 10,000")
-    models: dict[str, float] = Field(description="Calls, tokens and cost of models, of the same")
+    oldest: Annotated[str | None, From("figures.oldest_ms", iso)] = None
+    newest: Annotated[str | None, From("figures.newest_ms", iso)] = None
+    operations: Annotated[dict[str, OperationFigures], From(form=_by_operation, words="Of the newest 10,000")]
+    models: Annotated[dict[str, float], From(form=dict, words="Calls, tokens and cost of models, of the same")]
 
     def __str__(self) -> str:
         done = joined(", ", (f"{name} {each.count}" for name, each in self.operations.items()))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import Field, TypeAdapter, WrapValidator
 
-from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
 from memory_server.knowledge.sessions.ids import SessionIds, named
 from memory_server.knowledge.sessions.records import Mode, Outcome, SearchType
@@ -30,7 +29,6 @@ from memory_server.tools.session_results import (
     InitResult,
     Memory,
     OneResult,
-    OperationFigures,
     PageResult,
     SearchResult,
     SessionIdsShown,
@@ -80,22 +78,11 @@ def _sessions(call: Call, given: Given, *, changes: bool = False) -> tuple[Sessi
 
 
 def _session(caller: SessionIds) -> SessionIdsShown:
-    return SessionIdsShown(**caller.ids, metadata=dict(caller.metadata) or None, sources=dict(caller.sources))
+    return SessionIdsShown.of(caller)
 
 
-def _memory(entry: Entry, caller: SessionIds, *, metadata: bool = True, **more: Any) -> Memory:
-    return Memory(
-        id=entry.id,
-        content=entry.body,
-        user_id=caller.user_id,
-        agent_id=entry.agent_id,
-        run_id=entry.run_id,
-        metadata=(dict(entry.metadata) or None) if metadata else None,
-        origin=entry.origin,
-        created_at=iso(entry.created_ms),
-        updated_at=iso(entry.updated_ms),
-        **more,
-    )
+def _memory(entry: Entry, caller: SessionIds, *, event: str | None = None, **more: Any) -> Memory:
+    return Memory.of(entry, user_id=caller.user_id, event=event, **{"score": None, "why": None} | more)
 
 
 @tool(
@@ -165,10 +152,8 @@ async def memory_search(
 ) -> SearchResult:
     sessions, caller = _sessions(call, (user_id, agent_id, run_id))
     found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
-    rows = [
-        _memory(each.entry, caller, metadata=include_metadata, score=round(each.score, 4), why=each.why)
-        for each in found.hits
-    ]
+    without = {} if include_metadata else {"metadata": None}
+    rows = [_memory(each.entry, caller, score=round(each.score, 4), why=each.why, **without) for each in found.hits]
     return SearchResult(
         memories=rows,
         total=found.total,
@@ -250,17 +235,7 @@ async def memory_delete_all(
 
 
 def _operation(done: Operation) -> HistoryRow:
-    return HistoryRow(
-        id=done.seq,
-        operation=done.op,
-        memory_ids=list(done.entries),
-        at=iso(done.at_ms),
-        by=done.by,
-        status="failed" if done.error else "done",
-        error=done.error,
-        session=dict(done.caller),
-        took_ms=None if done.took_ms is None else round(done.took_ms, 2),
-    )
+    return HistoryRow.of(done, status="failed" if done.error else "done")
 
 
 @tool(
@@ -285,35 +260,4 @@ async def memory_get_history(
 @tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
 async def memory_get_stats(call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None) -> StatsResult:
     sessions, caller = _sessions(call, (user_id, agent_id, run_id))
-    said = await sessions.statistics(caller)
-    figures = said.figures
-    return StatsResult(
-        count=figures.count,
-        archived=figures.archived,
-        by_agent=dict(said.by_agent),
-        by_run=dict(said.by_run),
-        characters=figures.characters,
-        storage_bytes=said.storage_bytes,
-        vectors=said.vectors,
-        oldest=None if figures.oldest_ms is None else iso(figures.oldest_ms),
-        newest=None if figures.newest_ms is None else iso(figures.newest_ms),
-        operations={
-            op: OperationFigures(count=m.count, errors=m.errors, p50_ms=round(m.p50_ms, 2), p95_ms=round(m.p95_ms, 2))
-            for op, m in said.operations.items()
-        },
-        models=dict(said.models),
-        session=_session(caller),
-    )
-
-
-SESSIONS = (
-    memory_init_session,
-    memory_add,
-    memory_search,
-    memory_get_all,
-    memory_update,
-    memory_delete,
-    memory_delete_all,
-    memory_get_history,
-    memory_get_stats,
-)
+    return StatsResult.of(await sessions.statistics(caller), success=True, session=_session(caller))

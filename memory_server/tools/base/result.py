@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 
 from memory_server.kernel.times import local, milliseconds
-from sandbox.locale import LocalizedText, _, spoken
+from sandbox.locale import LocalizedText, _, joined, spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,11 @@ def when(moment: str) -> str:
     zone = SHOWN_ZONE.get()
     local_time = local(milliseconds(datetime.fromisoformat(moment)), zone)
     return f"{local_time:%Y-%m-%d %H:%M}{' UTC' if zone is UTC else ''}"
+
+
+def listed(rows: Iterable[object], end: str, between: str = "\n") -> str:
+    """The text of each row, and at the end a sentence about all of them."""
+    return joined(between, [*(row if isinstance(row, str) else str(row) for row in rows), end])
 
 
 def shell_command(conversation_id: str, *words: str) -> str:

@@ -15,8 +15,6 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
 from memory_server.kernel.nesting import size
 from memory_server.kernel.times import milliseconds
-from memory_server.tools.base.result import ChangeId as ChangeId
-from memory_server.tools.base.result import undo_hint as undo_hint
 from nlp import ROLE_WEIGHTS
 from sandbox.locale import _
 

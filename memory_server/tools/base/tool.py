@@ -23,7 +23,7 @@ from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging, truncated
-from memory_server.tools.base.result import Result as Result
+from memory_server.tools.base.result import Result
 from sandbox.locale import _, joined
 
 log = logging.getLogger(__name__)
