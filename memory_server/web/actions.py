@@ -17,7 +17,7 @@ from memory_server.kernel.lifecycle import Family
 from memory_server.kernel.private import Pause
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
-from memory_server.web.taking_back import erasure_of, forget, item_of, mended
+from memory_server.web.taking_back import forget, item_of, mended
 from memory_server.web.view import MOST_FLASHES, Flash, View, form_of
 from sandbox.locale import _, counted
 
@@ -99,7 +99,8 @@ async def _erase(view: View, form: Form) -> Flash:
     if view.site.eraser is None:
         raise InvalidInput("Only the person at the server can erase for good: `memory-server forget --for-good`.")
     item = await item_of(view, *_meant(view, form))
-    left = await view.site.eraser.erase(await erasure_of(view, item), form.get("backup", []))
+    erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
+    left = await view.site.eraser.erase(erasure, form.get("backup", []))
     if left:
         return Flash(_("Erased here; it is still in {places}.", ", ".join(left)))
     return Flash(_("Erased for good. The whole folder was searched: found in 0 places."))

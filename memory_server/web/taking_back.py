@@ -70,10 +70,6 @@ async def forget(view: View, item: Item) -> str:
     return change
 
 
-async def erasure_of(view: View, item: Item) -> Erasure:
-    return await forgetting.erasure_of(view.call.memories.engines, [item])
-
-
 async def mended(view: View, *, dry_run: bool) -> list[Mended]:
     """What was mended of each broken conversation, or would be. Raises StorageError: one cannot be mended."""
     acts = [] if view.site.repairs is None else await asyncio.to_thread(view.site.repairs, dry_run=dry_run)
@@ -85,7 +81,7 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
     """Where a text stands that is about to be erased; empty before the reader asks."""
     if not view["erase"]:
         return []
-    erasure = await erasure_of(view, await item_of(view, family, place, name))
+    erasure = await forgetting.erasure_of(view.call.memories.engines, [await item_of(view, family, place, name)])
     ids = {item.id for item in erasure.items}
     changes = 0
     for engine in view.call.memories.engines:

@@ -156,9 +156,6 @@ class View:
         """Who changed something, for a person; tools and commands have their own names."""
         return WHO.get(name) or _("the tool or command {name}", name)
 
-    def foreign(self, text: str) -> str:
-        return foreign(text)
-
     def marked(self, item: Item, sought: str) -> list[Piece]:
         """A text around the first place where the words are, with these underlined."""
         said = " ".join(" ".join(item.said).split())
@@ -175,9 +172,6 @@ class View:
         if item.family == "triggers":
             return self.link("trigger", c=item.place, name=item.id)
         return self.link("entry", family=item.place, id=item.id)
-
-    def family(self, name: str) -> str:
-        return FAMILY_NAMES[name]
 
     def entry_name(self, entry: Entry, family: str) -> str:
         """What names an entry in links and forms."""
@@ -241,6 +235,7 @@ def environment(language: Language) -> Environment:
         finalize=lambda value: said_in(value, language, PACKAGE) if isinstance(value, str) else value,
     )
     made.globals |= {"_": _, "n_": n_, "strong": strong, "pieces": pieces, "spoken": spoken, "language": language}
+    made.globals |= {"foreign": foreign, "family_names": FAMILY_NAMES}
     made.globals |= {"gap": "" if language == "zh" else " ", "comma": "，" if language == "zh" else ", "}
     return made
 
