@@ -1,7 +1,8 @@
-"""Our own forms: `native` with everything, as JSON lines (backups/record_lines.py), where entries of knowledge follow
-the conversations as `{"place":"refs/short-term","entry":{…}}`, without empty fields and numbers of a store; `pack`, a
-JSON array of `{name, prompt, trigger, createdContext?}` as `trigger-sandbox pack` uses it; `markdown`, a page for
-people.
+"""Our own forms: `native` with everything, `pack` for trigger authors, and `markdown` for people.
+
+`native` is JSON lines (backups/record_lines.py); entries of knowledge follow the conversations as
+`{"place":"refs/short-term","entry":{…}}`, without empty fields and numbers of a store. `pack` is a JSON array of
+`{name, prompt, trigger, createdContext?}`, as `trigger-sandbox pack` uses it.
 """
 
 from __future__ import annotations

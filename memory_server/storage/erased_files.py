@@ -1,5 +1,8 @@
-"""What was erased for good, in `{data_dir}/.memory-server/`: `erased.jsonl` has a hash of each text, `erased.key` the
-key of the hashes, and `erasing.json` what is being erased just now; and where in a folder bytes stand."""
+"""What was erased for good, as files in `{data_dir}/.memory-server/`; and where in a folder given bytes stand.
+
+`erased.jsonl` has a hash of each text, `erased.key` the key of the hashes, and `erasing.json` what is being erased
+now.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""`POST /v1/{tool}`: the arguments of a tool as JSON, answered by its structured result, for programs that do not speak
-MCP; the same tools as an OpenAPI document; `GET /v1/me`, whether a token is good, and whose it is; and
-`POST /v1/commands/{name}`, a command or hook of a machine that is linked to this server."""
+"""The tools, and commands of linked machines, as plain HTTP for programs that do not speak MCP.
+
+`POST /v1/{tool}` takes the arguments of a tool as JSON and answers with its structured result; an OpenAPI document
+describes them. `GET /v1/me` says whose a token is. `POST /v1/commands/{name}` is a command or hook of a linked machine.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The knowledge of a tenant as a database of SQLite, and such a database as the knowledge of a tenant: for backups, for
-what was there before something replaces it, and for `memory-server copy`."""
+"""The knowledge of a tenant as a database of SQLite, and back: for backups, for what is about to be replaced, and for
+`memory-server copy`."""
 
 from __future__ import annotations
 
