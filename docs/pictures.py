@@ -18,7 +18,7 @@ from playwright.async_api import Browser, async_playwright
 
 from memory_server.app import App
 from memory_server.cli.demo import ZONES, samples
-from memory_server.cli.import_export import store
+from memory_server.cli.imports import store
 from memory_server.cli.web import serve_page
 from memory_server.config import Settings
 from memory_server.interchange import chats, own

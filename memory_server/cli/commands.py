@@ -307,7 +307,7 @@ def _exchange(add: Add) -> None:
     _family(export)
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
-    import_ = add("import", "import_export.import_", about, example, about_c=into, listed=_UNLISTED)
+    import_ = add("import", "imports.import_", about, example, about_c=into, listed=_UNLISTED)
     _source(import_, nargs="+")
     _dry_run(import_, _("say what would be imported, what would not, and why"))
     chat = import_.add_argument_group(_("for a chat"))
@@ -317,13 +317,13 @@ def _exchange(add: Add) -> None:
     _switch(chat, "--shift-to-now", _("move all times so that the chat ended an hour ago, for trying things out"))
     about = _("Store a tested trigger: a .js file, or a pack.")
     example = 'add-trigger mother.js --prompt "Ask how his mother is."'
-    trigger = add("add-trigger", "import_export.add_trigger", about, example, changes=True, about_c=_USUAL)
+    trigger = add("add-trigger", "imports.add_trigger", about, example, changes=True, about_c=_USUAL)
     _argument(trigger, "source", "FILE", _("a .js file, or a pack (.json)"), nargs="+")
     _argument(trigger, "--prompt", "TEXT", _("for a .js file: what the model reads when it fires"))
     _argument(trigger, "--name", "NAME", _("for a .js file: the name of the memory; by default that of the file"))
     _argument(trigger, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
     about, example = _("Make a pack from files of other programs."), "convert book.json pack.json"
-    convert = add("convert", "import_export.convert", about, example)
+    convert = add("convert", "imports.convert", about, example)
     _source(convert)
     _argument(convert, "target", "TO", _("file or folder to write; - for standard output"))
     _argument(convert, "--as", None, _("form to write; pack by default"), dest="to", choices=_WRITTEN, default="pack")

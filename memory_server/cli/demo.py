@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.app import App
-from memory_server.cli.import_export import store
+from memory_server.cli.imports import store
 from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings

@@ -37,6 +37,10 @@ from sandbox.locale import _, counted, joined, term, translated
 
 USUAL_LIMIT = 50
 """Rows of a list where nothing else is asked for: a screen or two."""
+_OF_ENTRIES = frozenset(
+    ("query", "keywords", "date_from", "date_to", "archived", "sort_by", "order", "limit", "offset", "scope")
+) | {"conversation_id"}
+"""Arguments of `search_memories` that entries can meet, too."""
 
 
 async def found(app: App, flags: Namespace, sought: Sought) -> list[Item]:
@@ -224,8 +228,8 @@ async def search(app: App, flags: Namespace) -> None:
 
 
 async def _entries(app: App, flags: Namespace, asked: Mapping[str, Any]) -> list[Item]:
-    """Notes, facts, entries of layers and refs. Of the conditions that only memories can meet, one leaves them out."""
-    if flags.family in OF_CONVERSATIONS or not {"min_score", "max_score", "tags", "memory_type"}.isdisjoint(asked):
+    """Notes, facts, entries of layers and refs. None comes where a condition is asked that only memories can meet."""
+    if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(asked):
         return []
     if flags.family is None and hasattr(flags, "conversation"):
         return []

@@ -267,7 +267,7 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
-        """Delete texts and operations that are older than these times, and compact the database."""
+        """Delete texts and operations that are older than these times; later ones take their room."""
         ...
 
     async def uses(self, place: str) -> dict[str, tuple[int, int]]:

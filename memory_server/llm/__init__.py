@@ -1,1 +1,1 @@
-"""Language models of others, over HTTP: the only room that opens a connection to another machine, where asked to."""
+"""Language models of others, over HTTP, where the settings name one."""
