@@ -102,6 +102,27 @@ def test_a_search_finds_in_all_families_and_a_conversation_only_its_own(filled: 
     assert newest_first == sorted(newest_first, reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("condition", "entries_too"),
+    [
+        (["--since", "2026-01-01"], True),
+        (["--until", "2027-01-01"], True),
+        (["--sort", "timestamp", "--reverse"], True),
+        (["--limit", "20", "--offset", "0", "--scope", "all"], True),
+        (["--min-score", "0"], False),
+        (["--max-score", "10"], False),
+        (["--kind", "both"], False),
+        (["--tag", "fruit"], False),
+    ],
+)
+def test_a_condition_that_only_memories_can_meet_leaves_entries_out(
+    filled: Run, condition: list[str], *, entries_too: bool
+) -> None:
+    families = {found["family"] for found in lines(filled, "search", "mango", *condition)}
+    assert ({"notes", "sessions", "layers", "refs"} <= families) is entries_too
+    assert families.isdisjoint({"notes", "sessions", "layers", "refs"}) is not entries_too
+
+
 def test_a_list_is_newest_first_and_as_long_as_it_is_told(filled: Run) -> None:
     assert [row["place"] for row in lines(filled, "list", "--limit", "2")] == ["default", "garden"]
     _, out, err = filled("list", "--limit", "1")
