@@ -20,7 +20,8 @@ from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
-from memory_server.kernel.lifecycle import FAMILIES, Lifecycle, Sought, engine_of
+from memory_server.kernel.items import FAMILIES, Sought
+from memory_server.kernel.lifecycle import Lifecycle, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.lifecycle import KnowledgeLifecycle

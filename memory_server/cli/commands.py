@@ -13,7 +13,7 @@ from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memory_server.kernel.lifecycle import FAMILIES
+from memory_server.kernel.items import FAMILIES
 from memory_server.shared_process.protocol import HOOK_SECONDS
 from sandbox.locale import N_, _
 

@@ -15,7 +15,7 @@ from memory_server.conversations.contents import Contents, contents_of
 from memory_server.conversations.conversation import Conversation
 from memory_server.interchange import folder_forms, own
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import OF_CONVERSATIONS
+from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.knowledge.entry import Entry
 from sandbox.locale import _, counted
 

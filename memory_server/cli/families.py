@@ -19,16 +19,8 @@ from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, step_text, w
 from memory_server.cli.terminal import TEXT_CELLS, clipped, console, escape, hint, print_columns, time_text, write
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import (
-    FAMILIES,
-    OF_CONVERSATIONS,
-    Item,
-    Kept,
-    Lifecycle,
-    PastChange,
-    Sought,
-    engine_of,
-)
+from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, Sought
+from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_of
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso

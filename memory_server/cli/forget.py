@@ -22,7 +22,7 @@ from memory_server.cli.terminal import (
 )
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.lifecycle import Item, Sought
+from memory_server.kernel.items import Item, Sought
 from memory_server.memories import forgetting
 from memory_server.tools.base.shapes import moment_ms
 from sandbox.locale import _, counted, term

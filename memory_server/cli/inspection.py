@@ -19,7 +19,8 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.lifecycle import LEAST_ID_CHARS, HistoryStep
+from memory_server.kernel.items import LEAST_ID_CHARS
+from memory_server.kernel.lifecycle import HistoryStep
 from memory_server.kernel.recalled_block import one_line
 from sandbox.language import padded
 from sandbox.locale import _, foreign, joined, term

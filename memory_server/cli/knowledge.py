@@ -11,7 +11,7 @@ from memory_server.cli.families import history, print_items
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import clipped, console, escape
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.items import Sought
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.storage.entries.pages import write_pages
 from sandbox.locale import _, counted, term

@@ -31,7 +31,7 @@ from memory_server.storage.projects import folder_of_work
 from sandbox.locale import _, spoken
 
 if TYPE_CHECKING:
-    from memory_server.cli.hook.command import HookContext
+    from memory_server.cli.hook.claude_code import HookContext
     from memory_server.remote import Remote
 
 SENT = ("list", "search", "show", "history", "recalls", "explain", "forget", "undo", "pin", "mute", "pause", "resume")

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_server.app import App, Shared
-from memory_server.cli.hook.claude_code import HookEvent, Turn
-from memory_server.cli.hook.command import HookContext, answer
+from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
+from memory_server.cli.hook.command import answer
 from memory_server.cli.linked import OF_THIS_MACHINE, SENT
 from memory_server.cli.parser import PACKAGE, function_of, parsed
 from memory_server.cli.terminal import complain

@@ -16,7 +16,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.relevance import age_of, age_text
 from memory_server.conversations.recall.words import shown_words, spelt_words
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
-from memory_server.kernel.lifecycle import OF_CONVERSATIONS
+from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.storage.json_store import codec

@@ -40,17 +40,16 @@ from memory_server.conversations.services import Done, Services
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
+from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     Cleaned,
     Copied,
     Examine,
     HistoryStep,
-    Item,
     Leaving,
     PastChange,
     RestoredPlace,
-    Sought,
     Undone,
 )
 from memory_server.kernel.text import Finding, beginning

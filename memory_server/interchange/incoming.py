@@ -16,7 +16,7 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import FAMILIES
+from memory_server.kernel.items import FAMILIES
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled

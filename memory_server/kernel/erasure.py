@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from memory_server.kernel.lifecycle import Item
+from memory_server.kernel.items import Item
 from sandbox.locale import n_
 
 LEAST_BYTES = 8

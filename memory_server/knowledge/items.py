@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import replace
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import Family, Item
+from memory_server.kernel.items import Family, Item
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.layers import usable_key

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Literal
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
 from memory_server.kernel.erasure import Erasure, left_out_text
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
+from memory_server.kernel.items import Family, Item, Sought
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     Cleaned,
     Copied,
     Examine,
-    Family,
     HistoryStep,
-    Item,
     Leaving,
     PastChange,
     RestoredPlace,
-    Sought,
     Undone,
 )
 from memory_server.kernel.scopes import Scope

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, pieces_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import HistoryStep, Item, Lifecycle, Sought, Undone, engine_of
+from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of
 from memory_server.kernel.recalls import RecallLog
 
 Engines = Sequence[Lifecycle]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.lifecycle import Item
+from memory_server.kernel.items import Item
 from memory_server.storage.json_store import codec
 
 _LEFT = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
-from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from memory_server.conversations.model import place_text
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import Family
+from memory_server.kernel.items import Family
 from memory_server.kernel.private import Pause
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting

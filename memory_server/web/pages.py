@@ -11,7 +11,7 @@ from datetime import datetime
 from starlette.responses import JSONResponse, Response
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.kernel.lifecycle import Item, Sought
+from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import DAY_MS
 from memory_server.memories import forgetting

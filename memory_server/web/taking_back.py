@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import MemoryNotFound
-from memory_server.kernel.lifecycle import Family, Item, Sought
+from memory_server.kernel.items import Family, Item, Sought
 from memory_server.memories import forgetting
 from memory_server.web.pages import recorded
 from sandbox.locale import _
 
 if TYPE_CHECKING:
-    from memory_server.web.view import View
+    from memory_server.web.view import Mended, View
 
 _CHANGES = 2_000
 """Of the history, in which the texts that an erasing takes out are counted."""
-
-
-class Mended(Protocol):
-    """What a repair does to a conversation."""
-
-    @property
-    def conversation_id(self) -> str: ...
-    @property
-    def steps(self) -> Sequence[str]: ...
-
-
-class Repairs(Protocol):
-    """The blocking repairs of a home, one for each conversation; None: nothing is broken there."""
-
-    def __call__(self, *, dry_run: bool) -> Sequence[Callable[[], Mended | None]]: ...
-
-
-class Eraser(Protocol):
-    """What erases for good at this home."""
-
-    async def backups_with(self, erasure: Erasure) -> list[str]: ...
-    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
-        """Where it is found afterwards; the backups that were not named may still have it."""
 
 
 @dataclass(frozen=True, slots=True)

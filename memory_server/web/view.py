@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse
 from starlette.types import Scope
 
 from memory_server.conversations.conversation import Conversation
+from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import Item
+from memory_server.kernel.items import Item
 from memory_server.kernel.private import Pauses
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
@@ -28,9 +29,6 @@ from memory_server.web.receipts import spoken
 from memory_server.web.speech import PACKAGE, Language, Speech, language_of, pieces, strong
 from sandbox import TriggerSandbox
 from sandbox.locale import _, foreign, joined, n_, said_in
-
-if TYPE_CHECKING:
-    from memory_server.web.taking_back import Eraser, Repairs
 
 FOLDER = Path(__file__).parent
 MOST_FLASHES = 100
@@ -61,6 +59,29 @@ class Flash:
     change: str = ""
     place: str = ""
     changed: str = ""
+
+
+class Mended(Protocol):
+    """What a repair does to a conversation."""
+
+    @property
+    def conversation_id(self) -> str: ...
+    @property
+    def steps(self) -> Sequence[str]: ...
+
+
+class Repairs(Protocol):
+    """The blocking repairs of a home, one for each conversation; None: nothing is broken there."""
+
+    def __call__(self, *, dry_run: bool) -> Sequence[Callable[[], Mended | None]]: ...
+
+
+class Eraser(Protocol):
+    """What erases for good at this home."""
+
+    async def backups_with(self, erasure: Erasure) -> list[str]: ...
+    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
+        """Where it is found afterwards; the backups that were not named may still have it."""
 
 
 @dataclass(frozen=True)

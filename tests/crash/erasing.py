@@ -26,7 +26,7 @@ from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel import files
-from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting

@@ -22,7 +22,7 @@ from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError
-from memory_server.kernel.lifecycle import Sought
+from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter, Operation, Query, archived

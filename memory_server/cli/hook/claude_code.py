@@ -166,3 +166,15 @@ def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
         prompt_id = row.get("promptId")
         said.append((message, prompt_id if isinstance(prompt_id, str) else None))
     return said
+
+
+@dataclass(frozen=True, slots=True)
+class HookContext:
+    """What a hook knows at its event: `messages` are the prompt and the last few before it, `turn` is that which ended.
+    `folder`: where the work is."""
+
+    event: HookEvent
+    session: Session | None
+    folder: str | None
+    messages: tuple[Message, ...] = ()
+    turn: Turn | None = None

@@ -15,19 +15,28 @@ import threading
 from argparse import Namespace
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from memory_server.app import App, Shared
 from memory_server.cli import linked
-from memory_server.cli.hook.claude_code import CURSOR, HookEvent, Turn, event_of, messages_now, session_of, turn_ended
+from memory_server.cli.hook.claude_code import (
+    CURSOR,
+    HookContext,
+    HookEvent,
+    Turn,
+    event_of,
+    messages_now,
+    session_of,
+    turn_ended,
+)
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
 from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import MemoryPaused, NothingToKeep
-from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.messages import Session
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
@@ -77,18 +86,6 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         sys.stdout.flush()
     if server is not None:
         await server.end(linked.AFTER_HOOK_SECONDS)
-
-
-@dataclass(frozen=True, slots=True)
-class HookContext:
-    """What a hook knows at its event: `messages` are the prompt and the last few before it, `turn` is that which ended.
-    `folder`: where the work is."""
-
-    event: HookEvent
-    session: Session | None
-    folder: str | None
-    messages: tuple[Message, ...] = ()
-    turn: Turn | None = None
 
 
 async def _context_of(event: HookEvent) -> HookContext | None:

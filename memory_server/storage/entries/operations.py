@@ -10,11 +10,10 @@ from functools import partial
 from typing import TypeVar
 
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.scopes import Scope, Space
+from memory_server.kernel.scopes import KEY_BYTES, Scope, Space, vector_key
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, Later
 from memory_server.storage.entries.database import Database
-from memory_server.storage.entries.vectors import KEY_BYTES, vector_key
 
 T = TypeVar("T")
 _CHANGED = "INSERT INTO changes(operation, entry, before, after_version) VALUES(?, ?, ?, ?)"

@@ -14,7 +14,7 @@ import orjson
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.scopes import Scope, vector_key
 from memory_server.knowledge.entry import (
     EVERYTHING,
     FIELDS,
@@ -37,7 +37,6 @@ from memory_server.knowledge.entry import (
     json_of,
     seq_of,
 )
-from memory_server.storage.entries.vectors import vector_key
 from nlp.index_terms import IndexTerm, index_form, sought_in
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.meter import Meter
-from memory_server.kernel.scopes import Scope, Space
+from memory_server.kernel.scopes import Scope, Space, vector_key
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, ModelCall, ScopeView
 from memory_server.storage.entries import operations, vectors
@@ -110,7 +110,7 @@ class DatabaseStore(Generic[D]):
 
     async def keep_vectors(self, made: Mapping[tuple[Scope, str], bytes]) -> None:
         now_ms = self.clock()
-        keyed = {vectors.vector_key(self.embeds, *named): vector for named, vector in made.items()}
+        keyed = {vector_key(self.embeds, *named): vector for named, vector in made.items()}
         values = [(key, vector, now_ms) for key, vector in keyed.items()]
         former = "DELETE FROM vectors WHERE key = ?", [(key,) for key in keyed]
         await self._write_in_passing(former, ("INSERT INTO vectors VALUES(?, ?, ?)", values))

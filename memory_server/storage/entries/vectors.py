@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.scopes import KEY_BYTES, Scope, vector_key
 
 if TYPE_CHECKING:
     from memory_server.storage.entries.database import Database
-
-KEY_BYTES = {"sessions": 16, "conversations": 20}
-"""Bytes of the name of a vector: memories of conversations are kept elsewhere, so they are told apart by it."""
-
-
-def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
-    """The name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and text, so
-    that nobody learns from a known vector what somebody else has said. That of a text of a conversation is longer.
-    Without a scope: the bytes of the model."""
-    mark = sha256(model.encode()).digest()[:4]
-    if scope is None:
-        return mark
-    size = KEY_BYTES["conversations" if scope.space == "conversations" else "sessions"]
-    return mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[: size - len(mark)]
 
 
 def known_vectors(connection: Database, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
