@@ -81,11 +81,15 @@ class Enrichment:
     def signature(self) -> str:
         """A short name of these options, "" for none. It is kept with a memory, to know how its words were found."""
         names = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "speakers", "stems")
-        parts = [name for name in names if getattr(self, name)]
+        parts = [name + _REVISIONS.get(name, "") for name in names if getattr(self, name)]
         if self.words:
             parts.append("words:" + sha256("\n".join(sorted(self.words)).encode("utf-8", "replace")).hexdigest()[:8])
         return " ".join(parts)
 
+
+_REVISIONS: Final[Mapping[str, str]] = {}
+"""Options whose rule makes other words than that of the last release, each with the number of the rule, such as `2`:
+stored memories then count as outdated, and `doctor --reindex` finds their words again."""
 
 _NOTHING: Final = Enrichment()
 """The keywords of the Node original."""

@@ -63,6 +63,7 @@ class Cue(NamedTuple):
     held: re.Pattern[str]
 
 
+# Without `may`, which is more often a verb in an answer.
 _MONTHS: Final = "jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
 _CUES: Final = Once(
     lambda: (

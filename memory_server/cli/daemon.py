@@ -1,4 +1,4 @@
-"""`daemon`: shows or ends the processes that windows share; and how other commands ask what these do."""
+"""`daemon` shows or ends the processes that windows share; other commands ask here what these do."""
 
 from __future__ import annotations
 

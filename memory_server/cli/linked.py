@@ -161,7 +161,7 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
         told = _("Nothing is recalled in this session while that lasts; what is said is kept and delivered later. ")
         complain(_("hook: {reason}", told + str(error)))
         return "", f"memory-server: {told}{error}"
-    write_errors(from_afar(str(said.get("errors", ""))))
+    _show_errors(said)
     return str(said.get("text", "")), ""
 
 
@@ -363,9 +363,13 @@ async def command(server: LinkedServer, name: str, arguments: Sequence[str], wor
     )
     if text := str(said.get("output", "")):
         write(from_afar(text).removesuffix("\n"))
-    write_errors(from_afar(str(said.get("errors", ""))))
+    _show_errors(said)
     status = said.get("status")
     return status if status in (0, 1, 2) else 1
+
+
+def _show_errors(answer: Mapping[str, Any]) -> None:
+    write_errors(from_afar(str(answer.get("errors", ""))))
 
 
 def sent_arguments(typed: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.link import Link, url_of
 from memory_server.storage.json_store import codec
-from memory_server.storage.small_files import locked, remove_note, replace_note, unwritable
+from memory_server.storage.small_files import locked, remove_small_file, replace_small_file, unwritable
 from sandbox.locale import _
 
 MOST_TURNS, MOST_BYTES = 10_000, 50_000_000
@@ -45,11 +45,11 @@ class LinkFile:
 
     def write(self, link: Link) -> None:
         """Link this folder. Raises StorageUnwritable: it is as it was."""
-        replace_note(self._path, asdict(link), _("nothing was linked"))
+        replace_small_file(self._path, asdict(link), _("the link is as it was"))
 
     def remove(self) -> None:
         """Raises StorageUnwritable: the link is still there."""
-        remove_note(self._path, _("the link stays"))
+        remove_small_file(self._path, _("the link is as it was"))
 
 
 def token_in(path: str) -> str:

@@ -45,35 +45,46 @@ class PauseNote:
     def write(self, pause: Pause) -> None:
         """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
         until = None if pause.until_ms is None else times.iso(pause.until_ms)
-        replace_note(self._path, {"until": until}, _("the pause was not begun"))
+        replace_small_file(self._path, {"until": until}, _("the pause was not begun"))
 
     def remove(self) -> None:
         """End the pause. Raises StorageUnwritable if it goes on."""
-        remove_note(self._path, _("the pause goes on"))
+        remove_small_file(self._path, _("the pause goes on"))
 
 
-def replace_note(path: Path, value: Mapping[str, Any], so: str) -> None:
-    """Write `value` to `path` as JSON, in a folder that is made for it. Raises StorageUnwritable, which ends with
-    `so`: the file is as it was."""
+def replace_small_file(path: Path, value: Mapping[str, Any], so: str) -> None:
+    """Write `value` to `path` as JSON, in a folder that is made for it. Raises StorageUnwritable, which ends with `so`:
+    the file is as it was."""
     try:
         folders.make_folder(path.parent)
-        folders.replace_file(path, codec.dumps(value) + b"\n")
+        made = folders.write_aside(path, codec.dumps(value) + b"\n")
+        folders.take_name(made, path)
     except OSError as error:
         raise unwritable(path, error, so) from error
+    _sync_names(path.parent)
 
 
-def remove_note(path: Path, so: str) -> None:
+def remove_small_file(path: Path, so: str) -> None:
     """Remove a file that need not be there. Raises StorageUnwritable, which ends with `so`: it is still there."""
     try:
         folders.remove_file(path)
-        folders.sync_folder(path.parent)
     except (FileNotFoundError, NotADirectoryError):
-        pass
+        return
     except OSError as error:
         raise unwritable(path, error, so) from error
+    _sync_names(path.parent)
+
+
+def _sync_names(folder: Path) -> None:
+    # The change is done and counts for all processes; only a power loss could take it back.
+    try:
+        folders.sync_folder(folder)
+    except OSError as error:
+        log.warning("%s cannot be synced: %s; a power loss may take the last change back", folder, error)
 
 
 def unwritable(path: Path, error: OSError, so: str) -> StorageUnwritable:
+    """The error that `path` cannot be written; its sentence ends with `so`, which says what follows."""
     reason = error.strerror or str(error)
     return StorageUnwritable(_("{path} cannot be written: {reason}; {so}.", path, reason, so), path)
 

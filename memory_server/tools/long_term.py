@@ -1,4 +1,5 @@
-"""The toolset `long-term`. Argument and result names are the Node original's, so that its users can switch."""
+"""The toolset `long-term`: memories with triggers, and which of them come to mind. Names of arguments and results are
+the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ def _session(caller: SessionIds) -> SessionIdsShown:
     return SessionIdsShown.of(caller)
 
 
-def _memory(entry: Entry, caller: SessionIds, *, event: str | None = None, **more: Any) -> Memory:
-    return Memory.of(entry, user_id=caller.user_id, event=event, **{"score": None, "why": None} | more)
+def _memory(entry: Entry, caller: SessionIds, **more: Any) -> Memory:
+    return Memory.of(entry, user_id=caller.user_id, **{"event": None, "score": None, "why": None} | more)
 
 
 @tool(

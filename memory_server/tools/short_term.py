@@ -1,4 +1,5 @@
-"""The toolset `short-term`. Argument and result names are the Node original's, so that its users can switch."""
+"""The toolset `short-term`: exchanges that fade, which are stored, searched and deleted. Names of arguments and results
+are the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two of the three questions: what does it remember of me, and why did that come up."""
+"""The first page, subjects, all exchanges, Find, and the record of recalls: what it remembers, and why it came up."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ async def main(names: bool) -> None:
                 await call(TOOLS[name], memory.call, arguments(1))
                 trace = None
                 files, functions = len(taken.functions), sum(map(len, taken.functions.values()))
-                lines = sum(len((ROOT / file).read_text().splitlines()) for file in taken.functions)
+                lines = sum(len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in taken.functions)
                 print(f"{name}: {files} files of {lines:,} lines, {functions} functions, {taken.calls} calls")
                 for file in sorted(taken.functions) if names else ():
                     print("   ", file)

@@ -296,18 +296,33 @@ def test_the_map_names_only_files_that_exist() -> None:
 
 
 def test_the_map_names_only_what_the_code_has() -> None:
-    """A renamed function or constant is renamed in the tables of where to put something new, too."""
+    """A renamed function or constant is renamed in the tables of where to put something new, too; and what is said to
+    be in a file is there."""
     text = page("docs/explanation/architecture.md").text
     rows = text.partition("## Where to put something new")[2].partition("## The map")[0]
     named = {part for name in re.findall(r"`([A-Za-z_./]+)`", rows) for part in re.split(r"[./]", name)} - {""}
     words = {"tests", *(path.stem for pattern in ("*", "*/test_*") for path in (ROOT / "tests").glob(pattern))}
+    sources: dict[str, str] = {}
     for root in ("memory_server", "sandbox", "nlp", "docs", "distribution"):
         for path in (ROOT / root).rglob("*"):
-            words |= set(re.findall(r"\w+", path.relative_to(ROOT).as_posix()))
+            name = path.relative_to(ROOT).as_posix()
+            words |= set(re.findall(r"\w+", name))
             if path.suffix in (".py", ".js"):
-                words |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+                sources[f"/{name}"] = path.read_text(encoding="utf-8")
+                words |= set(re.findall(r"\w+", sources[f"/{name}"]))
     assert len(named) > 100
     assert sorted(named - words) == []
+    pairs = re.findall(r"`([A-Za-z_.]+)` (?:in|of) `([\w/]+\.(?:py|js))`", rows)
+    assert len(pairs) > 40
+    missing = [
+        (name, place)
+        for name, place in pairs
+        if not any(
+            path.endswith(f"/{place}") and re.search(rf"\b{name.rsplit('.')[-1]}\b", source)
+            for path, source in sources.items()
+        )
+    ]
+    assert missing == []
 
 
 def test_the_versions_agree() -> None:

@@ -104,8 +104,12 @@ def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monk
         patched.setattr("memory_server.kernel.files.remove_file", refuse)
         status, _, err = run(machine, "unlink")
     assert status == 1
-    assert "Operation not permitted; the link stays." in err
+    assert "Operation not permitted; the link is as it was." in err
     assert LinkFile(machine).read() is not None
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_server.kernel.files.sync_folder", refuse)
+        assert run(machine, "unlink")[0] == 0
+    assert LinkFile(machine).read() is None, "it is removed, though a power loss could bring it back"
 
 
 def test_what_only_the_server_can_do_is_said_in_a_sentence(machine: Path, server: Server) -> None:

@@ -96,11 +96,12 @@ def spoilt(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 async def contents(app: App) -> Any:
-    """All that is remembered: no bytes, for an upkeep of files changes nothing."""
-    return [
+    """All that is remembered, with its uses and ends: no bytes, for an upkeep of files changes nothing."""
+    conversations = [
         (name, (state := await app.store.read(name)).version, list(state.short_term), dict(state.long_term))
         for name in await app.store.conversations()
     ]
+    return conversations, await app.knowledge.lifecycle.live()
 
 
 async def answered(app: App, name: str, given_arguments: dict[str, Any]) -> Answer | ToolFailed:

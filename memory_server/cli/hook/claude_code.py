@@ -170,8 +170,8 @@ def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
 
 @dataclass(frozen=True, slots=True)
 class HookContext:
-    """What a hook knows at its event: `messages` are the prompt and the last few before it, `turn` is that which ended.
-    `folder`: where the work is."""
+    """What is known at an event of a hook: `messages` are the prompt and the last few before it, `turn` is that which
+    ended. `folder`: where the work is."""
 
     event: HookEvent
     session: Session | None

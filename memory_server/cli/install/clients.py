@@ -22,7 +22,7 @@ Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "
 System = Literal["linux", "macos", "windows"]
 
 HOOK_EVENTS: Mapping[str, int | None] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
-"""The events, each with the seconds after which the client itself gives up; the hook does so after 5."""
+"""The events, each with the seconds after which the client itself gives up; the hook does so after `HOOK_SECONDS`."""
 CURSOR_EVENTS: Mapping[str, int | None] = {"sessionStart": None, "stop": None}
 """The same for Cursor, whose hook of a prompt cannot add to it, and about whose unit of time sources disagree."""
 MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}

@@ -22,7 +22,8 @@ class Shelved:
 @dataclass(frozen=True, slots=True)
 class Activation:
     """The answer of one search: what fired, what came by chance, what failed and how. `unread` are conversations whose
-    triggers could not be read, with the file."""
+    triggers could not be read, with the file. tools/long_term.py shows it, memories/turns.py puts it into a prompt, and
+    memories/recalls.py into the record of recalls."""
 
     activated: tuple[Shelved, ...]
     random: tuple[Shelved, ...]

@@ -66,6 +66,7 @@ def drawn_rows(weights: Floats, columns: Columns, rng: Random, parameters: Recal
 
     if not len(weights):
         return []
+    # The order decides what a seed draws, so it must not depend on that of the store.
     order, times = columns.oldest_first()
     weights = weights[order]
     sums = np.empty_like(weights)

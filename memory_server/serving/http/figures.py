@@ -1,4 +1,4 @@
-"""`GET /metrics`: every figure of the meter of this process (kernel/meter.py), for Prometheus; not those of tenants."""
+"""`GET /metrics`: every figure of the meter of this process (kernel/meter.py) for Prometheus; of tenants only calls."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ class Result(BaseModel):
 
     @classmethod
     def of(cls, source: object, **given: Any) -> Self:
-        """A result with the fields `given`; the others are attributes of `source`, where `From` says."""
+        """A result with the fields `given`; all others are attributes of `source`, where `From` says: a field that the
+        source lacks has to be given, also if it has a default."""
         for name, found, form in _sources(cls):
             if name not in given:
                 value = found(source)

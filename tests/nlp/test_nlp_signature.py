@@ -1,0 +1,54 @@
+"""A rule that makes other words has another signature, or stored memories keep their old words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from hashlib import sha256
+
+import pytest
+
+from nlp import Enrichment, enriched_keywords
+from nlp.normal_forms import can_simplify
+
+NOON_MS = 1_748_779_200_000
+
+
+@dataclass(frozen=True)
+class Said:
+    content: str
+    role: str = "user"
+    time_ms: int | None = NOON_MS
+    name: str | None = "阿红"
+
+
+SAID = (
+    Said("昨天我和小明去西湖边上散步，聊了很多关于工作的事情；5月2日是她的生日。"),
+    Said("猫の名前は？ ケーキが好きです。우리 집 고양이 이름은 나비야."),
+    Said("We parked the bikes at the café on July 17th, 3.5/6 of them; websockets were running yesterday."),
+    Said("Пироги испекли вчера, 😀 ＧＰＴ４ 這裡的東西。"),
+)
+WORDS = {
+    "dates": "833ee5eb847a",
+    "long_texts": "6de1aca4ea0c",
+    "normal_forms": "125b5cdb6a44",
+    "scripts": "4dfa1b266cee",
+    "simplified": "df0ad12102d3",
+    "speakers": "e9cd58412bc7",
+    "stems": "1eb3ad47492f",
+}
+"""What the words of each signature are, as the beginning of a hash of them with their weights."""
+
+
+@pytest.mark.parametrize(
+    "option", ["dates", "long_texts", "normal_forms", "scripts", "simplified", "speakers", "stems"]
+)
+def test_other_words_have_another_signature(option: str) -> None:
+    """If this fails, the rule of an option makes other words: give it the next number in `_REVISIONS` of
+    nlp/enrichment.py, and write the new line here."""
+    if option == "simplified" and not can_simplify():
+        pytest.skip("OpenCC is not installed")
+    options = Enrichment(**{option: True})
+    found = enriched_keywords(SAID, options, now_ms=NOON_MS, zone=UTC)
+    lines = sorted(f"{word} {weight:.6g}" for word, weight in found)
+    assert {options.signature: sha256("\n".join(lines).encode()).hexdigest()[:12]}.items() <= WORDS.items()
