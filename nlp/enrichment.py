@@ -88,8 +88,8 @@ class Enrichment:
 
 
 _REVISIONS: Final[Mapping[str, str]] = {}
-"""Options whose rule makes other words than that of the last release, each with the number of the rule, such as `2`:
-stored memories then count as outdated, and `doctor --reindex` finds their words again."""
+"""Each option whose rule has changed since a release, with the number of its rule, such as `2`: stored memories then
+count as outdated, and `doctor --reindex` finds their words again. A row stays, and no number is used twice."""
 
 _NOTHING: Final = Enrichment()
 """The keywords of the Node original."""

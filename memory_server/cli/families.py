@@ -31,7 +31,7 @@ USUAL_LIMIT = 50
 """Rows of a list where nothing else is asked for: a screen or two."""
 _OF_ENTRIES = frozenset(
     ("query", "keywords", "date_from", "date_to", "archived", "sort_by", "order", "limit", "offset", "scope")
-) | {"conversation_id"}
+)
 """Arguments of `search_memories` that entries can meet, too."""
 
 

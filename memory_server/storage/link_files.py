@@ -45,11 +45,11 @@ class LinkFile:
 
     def write(self, link: Link) -> None:
         """Link this folder. Raises StorageUnwritable: it is as it was."""
-        replace_small_file(self._path, asdict(link), _("the link is as it was"))
+        replace_small_file(self._path, asdict(link), _("nothing was changed"))
 
     def remove(self) -> None:
         """Raises StorageUnwritable: the link is still there."""
-        remove_small_file(self._path, _("the link is as it was"))
+        remove_small_file(self._path, _("nothing was changed"))
 
 
 def token_in(path: str) -> str:

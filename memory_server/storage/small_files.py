@@ -79,6 +79,8 @@ def _sync_names(folder: Path) -> None:
     # The change is done and counts for all processes; only a power loss could take it back.
     try:
         folders.sync_folder(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # without a folder there was nothing to remove
     except OSError as error:
         log.warning("%s cannot be synced: %s; a power loss may take the last change back", folder, error)
 

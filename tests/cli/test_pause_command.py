@@ -71,6 +71,10 @@ def test_while_it_is_paused_hooks_neither_recall_nor_remember(run: Run, tmp_path
     assert run("resume") == (0, "Memory was not paused.\n", "")
 
 
+def test_nothing_is_said_of_a_folder_that_does_not_exist_yet(run: Run) -> None:
+    assert run("resume") == (0, "Memory was not paused.\n", "")
+
+
 def test_a_pause_ends_by_itself_when_its_time_is_over(run: Run, tmp_path: Path) -> None:
     assert "paused until 2026-06-20 22:00, or until" in run("pause", "--for", "2h")[1]
     assert "22:00" in run("hook", given=stop(tmp_path, "一"), now=ONE)[2]

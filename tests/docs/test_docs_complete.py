@@ -297,7 +297,7 @@ def test_the_map_names_only_files_that_exist() -> None:
 
 def test_the_map_names_only_what_the_code_has() -> None:
     """A renamed function or constant is renamed in the tables of where to put something new, too; and what is said to
-    be in a file is there."""
+    be in a file is named there."""
     text = page("docs/explanation/architecture.md").text
     rows = text.partition("## Where to put something new")[2].partition("## The map")[0]
     named = {part for name in re.findall(r"`([A-Za-z_./]+)`", rows) for part in re.split(r"[./]", name)} - {""}

@@ -104,12 +104,17 @@ def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monk
         patched.setattr("memory_server.kernel.files.remove_file", refuse)
         status, _, err = run(machine, "unlink")
     assert status == 1
-    assert "Operation not permitted; the link is as it was." in err
+    assert "Operation not permitted; nothing was changed." in err
     assert LinkFile(machine).read() is not None
     with monkeypatch.context() as patched:
+        warned: list[str] = []
         patched.setattr("memory_server.kernel.files.sync_folder", refuse)
+        patched.setattr("memory_server.storage.small_files.log.warning", lambda text, *_: warned.append(text))
         assert run(machine, "unlink")[0] == 0
-    assert LinkFile(machine).read() is None, "it is removed, though a power loss could bring it back"
+        assert LinkFile(machine).read() is None
+        LinkFile(machine).write(link_files.Link(server.url, str(token_file(machine.parent))))
+    assert LinkFile(machine).read() is not None
+    assert ["a power loss may take the last change back" in text for text in warned] == [True, True]
 
 
 def test_what_only_the_server_can_do_is_said_in_a_sentence(machine: Path, server: Server) -> None:

@@ -9,6 +9,7 @@ from hashlib import sha256
 import pytest
 
 from nlp import Enrichment, enriched_keywords
+from nlp.enrichment import _REVISIONS
 from nlp.normal_forms import can_simplify
 
 NOON_MS = 1_748_779_200_000
@@ -34,21 +35,35 @@ WORDS = {
     "normal_forms": "125b5cdb6a44",
     "scripts": "4dfa1b266cee",
     "simplified": "df0ad12102d3",
-    "speakers": "e9cd58412bc7",
+    "speakers": "7c28fb89f531",
     "stems": "1eb3ad47492f",
+    "dates long_texts normal_forms scripts simplified speakers stems": "8b59ccb1cbc5",
 }
 """What the words of each signature are, as the beginning of a hash of them with their weights."""
 
 
-@pytest.mark.parametrize(
-    "option", ["dates", "long_texts", "normal_forms", "scripts", "simplified", "speakers", "stems"]
-)
-def test_other_words_have_another_signature(option: str) -> None:
+OPTIONS = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "speakers", "stems")
+
+
+def hash_of(options: Enrichment) -> str:
+    found = enriched_keywords(SAID, options, now_ms=NOON_MS, zone=UTC, names=["阿红"])
+    return sha256("\n".join(sorted(f"{word} {weight:.6g}" for word, weight in found)).encode()).hexdigest()[:12]
+
+
+@pytest.mark.parametrize("chosen", [*((option,) for option in OPTIONS), OPTIONS], ids=" ".join)
+def test_other_words_have_another_signature(chosen: tuple[str, ...]) -> None:
     """If this fails, the rule of an option makes other words: give it the next number in `_REVISIONS` of
-    nlp/enrichment.py, and write the new line here."""
-    if option == "simplified" and not can_simplify():
+    nlp/enrichment.py, and write the new lines here."""
+    if "simplified" in chosen and not can_simplify():
         pytest.skip("OpenCC is not installed")
-    options = Enrichment(**{option: True})
-    found = enriched_keywords(SAID, options, now_ms=NOON_MS, zone=UTC)
-    lines = sorted(f"{word} {weight:.6g}" for word, weight in found)
-    assert {options.signature: sha256("\n".join(lines).encode()).hexdigest()[:12]}.items() <= WORDS.items()
+    options = Enrichment(**dict.fromkeys(chosen, True))
+    assert {options.signature: hash_of(options)}.items() <= WORDS.items()
+
+
+def test_each_option_changes_these_words() -> None:
+    hashes = [hash_of(Enrichment(**{option: True})) for option in OPTIONS if option != "simplified" or can_simplify()]
+    assert len({*hashes, hash_of(Enrichment())}) == len(hashes) + 1
+
+
+def test_only_options_have_revisions() -> None:
+    assert _REVISIONS.keys() <= set(OPTIONS)
