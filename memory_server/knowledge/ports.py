@@ -109,7 +109,7 @@ class Committed(Generic[T]):
 
     @property
     def entry(self) -> Entry:
-        """The first one that was stored."""
+        """The first one that was stored. Raises IndexError: nothing was."""
         return self.entries[0]
 
     @property

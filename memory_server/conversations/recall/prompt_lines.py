@@ -122,7 +122,8 @@ def language_of(texts: Iterable[str]) -> Language:
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:
-    """How long ago, and at what time of the day: `3 天前，晚上`, `yesterday, evening`."""
+    """How long ago, and at what time of the day: `3 天前，晚上`, `yesterday, evening`. `_AGE` and `_ROW` of
+    kernel/recalled_block.py know this form."""
     age_ms = max(0, now_ms - time_ms)
     zh = language == "zh"
     if age_ms < 60_000:
