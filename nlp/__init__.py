@@ -9,7 +9,6 @@ from nlp.enrichment import (
     Enrichment,
     QueryTerm,
     QueryWeights,
-    SupportsDatedMessage,
     enriched_keywords,
     gram_weight,
     is_speaker,
@@ -22,6 +21,7 @@ from nlp.enrichment import (
 from nlp.keywords import (
     ROLE_WEIGHTS,
     Keyword,
+    SupportsDatedMessage,
     SupportsMessage,
     extract_keywords,
     extract_message_keywords,

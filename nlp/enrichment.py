@@ -16,7 +16,7 @@ from hashlib import sha256
 from heapq import nsmallest
 from math import sqrt
 from operator import itemgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from nlp.date_words import Span, date_spans, day_word
 from nlp.grams import grams_of
@@ -26,6 +26,7 @@ from nlp.keywords import (
     SCALE,
     TOP_K,
     Keyword,
+    SupportsDatedMessage,
     SupportsMessage,
     counts,
     extract_message_keywords,
@@ -41,16 +42,6 @@ from nlp.segment import segment, well_formed
 from nlp.stems import says_little, stem
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class SupportsDatedMessage(SupportsMessage, Protocol):
-    """A message that may have the time when it was written, in milliseconds since 1970, and the name of its speaker."""
-
-    @property
-    def time_ms(self) -> int | None: ...
-
-    @property
-    def name(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

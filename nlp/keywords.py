@@ -47,6 +47,16 @@ class SupportsMessage(Protocol):
     def content(self) -> str: ...
 
 
+class SupportsDatedMessage(SupportsMessage, Protocol):
+    """A message that may have the time when it was written, in milliseconds since 1970, and the name of its speaker."""
+
+    @property
+    def time_ms(self) -> int | None: ...
+
+    @property
+    def name(self) -> str | None: ...
+
+
 def load() -> None:
     """Load the segmentation engine and the idf table now, from any thread, so that no extraction waits for them: 0.1 s
     with rjieba, 0.7 s with jieba. Raises ImportError without jieba."""

@@ -104,5 +104,5 @@ _CUES: Final = Once(
 
 
 def cue_of(question: str) -> Cue | None:
-    """The kind of answer that `question` asks for; None if it is none of these."""
+    """The kind of answer that `question` asks for; None: it asks for something else."""
     return next((cue for cue in _CUES() if cue.asked.search(question)), None)

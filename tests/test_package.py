@@ -106,3 +106,10 @@ def test_quick_modules_do_not_load_heavy_ones(tmp_path: Path, quick: str, heavy:
 def test_typing_information_is_shipped() -> None:
     for package in PACKAGES:
         assert (Path(package.__path__[0]) / "py.typed").exists()
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    paths = [path for package in PACKAGES for path in Path(package.__path__[0]).rglob("*.[pj][ys]")]
+    lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    assert len(lines) > 300
+    assert {name: count for name, count in lines.items() if count > 400} == {}

@@ -42,7 +42,7 @@ def running() -> list[tuple[Path, dict[str, Any]]]:
     if sys.platform == "win32":
         return []
     found: list[tuple[Path, dict[str, Any]]] = []
-    with suppress(CannotShare):  # there is no folder of sockets
+    with suppress(CannotShare):  # the folder of sockets cannot be used, so no process has a socket there
         for place in sorted(Path(protocol.folder(os.environ)).glob("*.sock")):
             try:
                 found.append((place, json.loads(answer_at(place, STATUS) or b"{}")))

@@ -139,7 +139,7 @@ async def _from_backups(app: App, flags: Namespace, names: Sequence[str]) -> int
 
 
 def _may_erase(flags: Namespace, question: str) -> bool:
-    """Whether --yes or a person at the terminal agrees. Raises InvalidInput: nobody is there."""
+    """Whether --yes is given, or a person at the terminal agrees. Raises InvalidInput: nobody is there."""
     without = _("Nothing was erased, because nobody is there to be asked; add --yes to erase it.")
     if flags.yes or confirmed(question, otherwise=without):
         return True

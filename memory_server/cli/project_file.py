@@ -10,7 +10,6 @@ from __future__ import annotations
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass
-from os.path import isfile
 from pathlib import Path
 
 from memory_server.cli.terminal import complain, reading
@@ -35,20 +34,23 @@ class ProjectFile:
 
 
 def project_at(folder: str | Path | None) -> ProjectFile | None:
-    """The nearest file in `folder` (None: the working directory) or above it; None if there is none. Raises
-    InvalidInput if it cannot be used."""
+    """The nearest file in `folder` or above it; `folder` None means the working directory. Returns None where no file
+    is found. Raises InvalidInput if it cannot be used."""
     try:
         start = Path(folder or ".").absolute()
     except OSError:
         return None  # the working directory was removed
-    # Not a pipe, which has no end. `Path.is_file` would raise an error for a folder that may not be read.
-    found = (path for place in (start, *start.parents) if isfile(path := place / NAME) and _counts(path))  # noqa: PTH113
-    return next(map(read, found), None)
+    return next((read(path) for place in (start, *start.parents) if _counts(path := place / NAME)), None)
 
 
 def _counts(path: Path) -> bool:
-    """Whether the file is this user's or root's: anybody may put one into /tmp. Raises InvalidInput if it is a link
-    elsewhere than in the home folder, where this user made it."""
+    """Whether there is a file, and it is this user's or root's: anybody may put one into /tmp. Raises InvalidInput if
+    it is a link elsewhere than in the home folder, where this user made it."""
+    try:
+        if not path.is_file():  # also a pipe, which has no end
+            return False
+    except OSError:
+        return False  # its folder may not be read
     if not is_ours(path):
         complain(_("{path} is not used, because it, or its folder, belongs to another user", path))
         return False
