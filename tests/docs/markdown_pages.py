@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from project_files import ROOT, project_files
+
 CHINESE = ".zh-CN.md"
 """How the name of a Chinese page ends; that of its English page ends with `.md` instead."""
-_SKIPPED = {".venv", ".git", "node_modules", "dist", "build", ".pytest_cache"}
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _HEADING = re.compile(r"^(#{1,6}) +(.*?) *#*$")
 _LINK = re.compile(r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\((<[^>]*>|[^()\s]*(?:\([^()]*\)[^()\s]*)*)(?:\s+\"[^\"]*\")?\)")
@@ -89,8 +89,7 @@ class Page:
 
 def pages() -> list[Page]:
     """Every Markdown file of the repository, by name."""
-    paths = (path for path in ROOT.rglob("*.md") if not _SKIPPED & set(path.relative_to(ROOT).parts))
-    return [Page(path) for path in sorted(paths)]
+    return [Page(path) for path in project_files() if path.suffix == ".md"]
 
 
 def page(name: str) -> Page:

@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import pytest
 from docs.markdown_pages import ROOT, page, pages, steps
+from project_files import project_files
 from pydantic import BaseModel
 
 import memory_server
@@ -285,12 +286,10 @@ def test_the_map_names_only_files_that_exist() -> None:
     text = page("docs/explanation/architecture.md").text
     described = text.partition("## The map")[0]
     named = set(re.findall(r"`([\w./]+(?:\.py|\.json|/))`", described))
-    held = [
-        name
-        for root in ("memory_server", "sandbox", "nlp", "docs", "tests", "distribution")
-        for name in (ROOT / root).rglob("*")
-    ]
-    known = {f"/{path.relative_to(ROOT).as_posix()}{'/' * path.is_dir()}" for path in [*held, *ROOT.iterdir()]}
+    known = set()
+    for path in project_files():
+        file = path.relative_to(ROOT)
+        known |= {f"/{file.as_posix()}", *(f"/{folder.as_posix()}/" for folder in file.parents)}
     assert len(named) > 40
     assert not [name for name in named if not any(path.endswith(f"/{name}") for path in known)]
 
@@ -303,13 +302,14 @@ def test_the_map_names_only_what_the_code_has() -> None:
     named = {part for name in re.findall(r"`([A-Za-z_./]+)`", rows) for part in re.split(r"[./]", name)} - {""}
     words = {"tests", *(path.stem for pattern in ("*", "*/test_*") for path in (ROOT / "tests").glob(pattern))}
     sources: dict[str, str] = {}
-    for root in ("memory_server", "sandbox", "nlp", "docs", "distribution"):
-        for path in (ROOT / root).rglob("*"):
-            name = path.relative_to(ROOT).as_posix()
-            words |= set(re.findall(r"\w+", name))
-            if path.suffix in (".py", ".js"):
-                sources[f"/{name}"] = path.read_text(encoding="utf-8")
-                words |= set(re.findall(r"\w+", sources[f"/{name}"]))
+    for path in project_files():
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(("memory_server/", "sandbox/", "nlp/", "docs/", "distribution/")):
+            continue
+        words |= set(re.findall(r"\w+", name))
+        if path.suffix in (".py", ".js"):
+            sources[f"/{name}"] = path.read_text(encoding="utf-8")
+            words |= set(re.findall(r"\w+", sources[f"/{name}"]))
     assert len(named) > 100
     assert sorted(named - words) == []
     pairs = re.findall(r"`([A-Za-z_.]+)` (?:in|of) `([\w/]+\.(?:py|js))`", rows)
