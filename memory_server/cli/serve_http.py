@@ -6,7 +6,7 @@ import asyncio
 import gc
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -157,6 +157,9 @@ class _TenantOpener:
 
         async with made:
             yield _memories(made, room)
+        if tenant is not None and writable:
+            with suppress(OSError):  # only the list of tenants is the poorer for it
+                await asyncio.to_thread(self.app.home.note_tenant, tenant)
 
     def _app(self, where: Mapping[str, Any], tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,67 +21,155 @@ from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
 from memory_server.storage.data_dir import Home
+from memory_server.storage.token_file import TokenFile
 from sandbox.locale import _, counted, n_
 
 
+@dataclass(slots=True)
+class Copied:
+    """What became of the conversations that a copy looked at, in the homes of the owner and of the tenants."""
+
+    conversations: int = 0
+    present: int = 0
+    """Conversations that were there already, as they are here."""
+    tenants: int = 0
+    left: list[str] = field(default_factory=list)
+    """What was not copied and is not there as it is here, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """From which home to which one a copy goes. `tenant` None: these are the owner's."""
+
+    source: Home
+    target: Home
+    tenant: str | None
+    dry_run: bool
+
+    def named(self, part: str) -> str:
+        """A part of the source, such as a conversation, for people."""
+        return part if self.tenant is None else _("{part} of {tenant}", part, self.tenant)
+
+
 async def copy(settings: Settings, flags: Namespace) -> int:
-    """Copy conversations with their versions and their past from one store to another, and if none is named also the
-    knowledge, the record of recalls and the tombstones; say what is there already. 1 if something was not copied and is
-    not there as it is here. Raises InvalidInput: both stores are one, or a conversation is
-    not there."""
+    """Copy conversations with their versions and their past from one store to another: all of them with the knowledge,
+    the record of recalls, the tombstones and every tenant, unless conversations or a tenant are named. Print a sum, and
+    return 1 if something was not copied and is not there as it is here. Raises InvalidInput: both stores are one, or a
+    conversation or tenant is not there."""
+    tenant = getattr(flags, "tenant", None)
+    copied = Copied()
     async with AsyncExitStack() as stack:
-        source, target = [await _opened(settings, store, flags, stack) for store in (flags.from_, flags.to)]
+        source = await _owners_home(settings, flags.from_, stack)
+        target = await _owners_home(settings, flags.to, stack)
         if source.shown == target.shown:
             raise InvalidInput("Both stores are {place}; give another one as --from or --to.", source.shown)
-        there = await source.conversations.conversations()
-        names = [conversation_id_of(name) for name in flags.conversations] or there
-        if missing := sorted(set(names) - set(there)):
-            raise InvalidInput("There is no conversation {name} in {place}.", missing[0], source.shown)
-        known, failed = set(await target.conversations.conversations()), 0
-        with progress(_("copying"), len(names)) as advance:
-            for name in names:
-                failed += not await _copy(source, target, name, known=name in known, dry_run=flags.dry_run)
-                advance()
-        if not flags.conversations:
-            failed += not await _copy_knowledge(source, target, dry_run=flags.dry_run)
-            failed += not (flags.dry_run or await asyncio.to_thread(_copy_records, source, target))
-    return int(failed > 0)
+        # The folder of a tenant does not always tell its whole name; these may know it.
+        candidates = [*_tenants_of_tokens(settings), *target.tenant_names()]
+        tenants = source.tenant_names(candidates)
+        if tenant is None:
+            await _copy_home(Route(source, target, None, flags.dry_run), flags.conversations, copied)
+            if flags.conversations:
+                tenants = []  # a conversation without --tenant is the owner's
+        elif source.has_tenant(tenant):
+            tenants = [tenant]
+        else:
+            known = ", ".join(tenants) or _("none")
+            raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", tenant, known)
+        if tenants and target.is_of_a_tenant:
+            complain(_("{place} is the home of a tenant, which cannot have tenants.", target.shown))
+            copied.left += tenants
+            tenants = []
+        for name in tenants:
+            if not source.has_tenant(name):
+                complain(_("The whole name of the tenant {name} is not known; copy it with --tenant NAME.", name))
+                copied.left.append(name)
+                continue
+            async with AsyncExitStack() as closing:
+                here = await _tenants_home(settings, flags.from_, source, name, closing)
+                there = await _tenants_home(settings, flags.to, target, name, closing)
+                await _copy_home(Route(here, there, name, flags.dry_run), flags.conversations, copied)
+            if not flags.dry_run:
+                target.note_tenant(name)
+            copied.tenants += 1
+    _print_sum(copied, dry_run=flags.dry_run)
+    return int(bool(copied.left))
 
 
-async def _copy_knowledge(source: Home, target: Home, *, dry_run: bool) -> bool:
-    """Notes and other entries with their past and their numbers, and whether they are there now."""
-    here, there = (home.entries(durability="full", cache_mb=16) for home in (source, target))
+def _print_sum(copied: Copied, *, dry_run: bool) -> None:
+    conversations = counted(copied.conversations, "conversation")
+    present = counted(copied.present, "conversation")
+    out = console()
+    if dry_run:
+        out.print(_("{conversations} would be copied; {present} already there.", conversations, present))
+    else:
+        out.print(_("{conversations} copied; {present} already there.", conversations, present))
+    if copied.tenants:
+        out.print(_("The memories of {tenants} are included.", counted(copied.tenants, "tenant")))
+    if copied.left:
+        complain(_("Not copied: {names}.", ", ".join(copied.left)))
+
+
+async def _copy_home(route: Route, conversations: Sequence[str], copied: Copied) -> None:
+    """Copy the named `conversations`, or everything of a home if none is named. Raises InvalidInput: one of them is not
+    there."""
+    source, target = route.source, route.target
+    stored = await source.conversations.conversations()
+    names = [conversation_id_of(name) for name in conversations] or stored
+    missing = sorted(set(names) - set(stored))
+    if missing:
+        raise InvalidInput("There is no conversation {name} in {place}.", missing[0], source.shown)
+    present = set(await target.conversations.conversations())
+    with progress(_("copying"), len(names)) as advance:
+        for name in names:
+            await _copy_conversation(route, name, copied, present=name in present)
+            advance()
+    if conversations:
+        return
+    if not await _copy_knowledge(route):
+        copied.left.append(route.named(_("the knowledge")))
+    if not route.dry_run and not await asyncio.to_thread(_copy_records, source, target):
+        copied.left.append(route.named(_("the record of what was erased")))
+
+
+async def _copy_knowledge(route: Route) -> bool:
+    """Copy notes and other entries with their past and their numbers; tell whether they are there now."""
+    here = route.source.entries(durability="full", cache_mb=16)
+    there = route.target.entries(durability="full", cache_mb=16)
+    name = escape(route.named(_("knowledge")))
     try:
-        mine, theirs = [await _told(each) for each in (here, there)]
-        count = counted(sum(map(len, mine[0].values())), "entry")
+        mine = await _contents(here)
+        theirs = await _contents(there)
+        count = counted(sum(len(entries) for entries in mine[0].values()), "entry")
         if theirs == mine:
             if any(mine[0].values()):
-                console().print(_("[bold]knowledge[/] is already there"))
+                console().print(_("[bold]{name}[/] is already there", name))
             return True
-        if not theirs[0] and dry_run:
-            console().print(_("[bold]knowledge[/] would be copied: {count}.", count))
+        if not theirs[0] and route.dry_run:
+            console().print(_("[bold]{name}[/] would be copied: {count}.", name, count))
             return True
         with TemporaryDirectory() as folder:
-            await here.copy_to(path := Path(folder, "knowledge.sqlite3"))
+            path = Path(folder, "knowledge.sqlite3")
+            await here.copy_to(path)
             if not theirs[0] and await there.adopt(path):
-                console().print(_("[bold]knowledge[/] copied: {count}.", count))
+                console().print(_("[bold]{name}[/] copied: {count}.", name, count))
                 return True
-        complain(_("The knowledge was not copied: there is some already, and it differs; nothing is merged."))
+        complain(_("The {name} was not copied: there is some already, and it differs; nothing is merged.", name))
         return False
     finally:
-        for each in (here, there):
-            await each.aclose()
+        await here.aclose()
+        await there.aclose()
 
 
-async def _told(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list[tuple[Scope, Operation]]]:
-    """All that is kept, as it is compared."""
-    scopes = await entries.scopes()
-    held = {each: await entries.read(each, lambda view: view.entries(EVERYTHING, order="oldest")) for each in scopes}
-    return held, await entries.operations(limit=2**31)
+async def _contents(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list[tuple[Scope, Operation]]]:
+    """All entries and operations of a store, as they are compared."""
+    by_scope = {}
+    for scope in await entries.scopes():
+        by_scope[scope] = await entries.read(scope, lambda view: view.entries(EVERYTHING, order="oldest"))
+    return by_scope, await entries.operations(limit=2**31)
 
 
 def _copy_records(source: Home, target: Home) -> bool:
-    """The record of recalls, where there is none, and what was erased, so that it does not come back."""
+    """Copy the record of recalls, where there is none, and what was erased, so that it does not come back."""
     if not target.recalls.lines():
         for line in source.recalls.lines():
             target.recalls.append(line)
@@ -96,48 +186,77 @@ def _copy_records(source: Home, target: Home) -> bool:
     return False
 
 
-async def _copy(source: Home, target: Home, name: str, *, known: bool, dry_run: bool) -> bool:
+async def _copy_conversation(route: Route, name: str, copied: Copied, *, present: bool) -> None:
+    source, target = route.source, route.target
+    shown = route.named(name)
     try:
         source.refuse_newer(name)
         commits = await source.conversations.history(name, limit=2**31)
         state = await source.conversations.read(name)
-        past = [each for each in reversed(commits) if each.version <= state.version]
-        there = await target.conversations.read(name) if known else ConversationState(name)
-        n = len(past)
-        if not known and (dry_run or await target.conversations.adopt(name, state, past)):
-            would = n_("{name} would be copied: {count} change.", "{name} would be copied: {count} changes.", n, name)
-            done = n_("{name} is copied: {count} change.", "{name} is copied: {count} changes.", n, name)
-            console().print(escape(would if dry_run else done))
-            return True
+        past = [commit for commit in reversed(commits) if commit.version <= state.version]
+        there = await target.conversations.read(name) if present else ConversationState(name)
+        adopted = not present and (route.dry_run or await target.conversations.adopt(name, state, past))
     except StorageError as error:
-        complain(_("{name} was not copied: {reason}", name, error))
-        return False
+        complain(_("{name} was not copied: {reason}", shown, error))
+        copied.left.append(shown)
+        return
+    if adopted:
+        n = len(past)
+        would = n_("{name} would be copied: {count} change.", "{name} would be copied: {count} changes.", n, shown)
+        done = n_("{name} is copied: {count} change.", "{name} is copied: {count} changes.", n, shown)
+        console().print(escape(would if route.dry_run else done))
+        copied.conversations += 1
+        return
     if there == state:
-        console().print(escape(_("{name} is already there.", name)))
-        return True
+        console().print(escape(_("{name} is already there.", shown)))
+        copied.present += 1
+        return
     complain(
         _(
             "{name} was not copied: one of this name is there already and differs (version {there} there, {here} "
             "here); nothing is merged.",
-            name,
+            shown,
             there.version,
             state.version,
         )
     )
-    return False
+    copied.left.append(shown)
 
 
-async def _opened(settings: Settings, store: str | None, flags: Namespace, stack: AsyncExitStack) -> Home:
-    def clock() -> int:
-        return time.time_ns() // 1_000_000
-
-    update = {} if store is None else {"store": store}
-    home = home_of(settings.model_copy(update=update), clock)
+async def _owners_home(settings: Settings, store: str | None, stack: AsyncExitStack) -> Home:
+    """The home at `store`, or the one of the settings; `stack` closes it."""
+    home = home_of(_at(settings, store), _now_ms)
     stack.push_async_callback(home.aclose)
-    if hasattr(flags, "tenant"):
-        home = home_of(settings.model_copy(update={**update, **home.settings_of(flags.tenant)}), clock, beside=home)
     stack.push_async_callback(home.conversations.aclose)
     return home
+
+
+async def _tenants_home(
+    settings: Settings, store: str | None, owners: Home, tenant: str, stack: AsyncExitStack
+) -> Home:
+    """The home of a tenant beside that of the owner; `stack` closes it."""
+    of_tenant = _at(settings, store).model_copy(update=owners.settings_of(tenant))
+    home = home_of(of_tenant, _now_ms, beside=owners)
+    stack.push_async_callback(home.aclose)
+    stack.push_async_callback(home.conversations.aclose)
+    return home
+
+
+def _at(settings: Settings, store: str | None) -> Settings:
+    return settings if store is None else settings.model_copy(update={"store": store})
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _tenants_of_tokens(settings: Settings) -> list[str]:
+    """The tenants in the file that `http.tokens` names."""
+    path = settings.http.tokens
+    if path is None or not path.expanduser().exists():
+        return []
+    tokens = TokenFile(path.expanduser()).tokens()
+    return [token.tenant for token in tokens if token.tenant is not None]
 
 
 async def migrate(settings: Settings, flags: Namespace) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from errno import ENOSPC
 from functools import cached_property, partial
@@ -22,7 +22,7 @@ from memory_server.kernel.folder_names import find_folder, subfolders
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.storage.token_file import named
+from memory_server.storage.token_file import TokenFile, named
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ __all__ = ["Home", "StoreParameters", "open_home"]
 
 log = logging.getLogger(__name__)
 
+TENANT_NAME = "tenant-name.txt"
 LEAST_FREE_BYTES = 1_000_000
 """Below this a disk counts as full: a write of one call, with the files that SQLite needs for it, would not fit."""
 
@@ -246,11 +247,16 @@ class Home:
 
     def settings_of(self, tenant: str) -> Mapping[str, Any]:
         """The settings with which a tenant's home is opened. Raises InvalidInput: a tenant cannot be called that."""
-        return {"data_dir": self.tenant(tenant)}
+        return _settings_of_folder(self.tenant(tenant))
 
     def tenants(self) -> list[Mapping[str, Any]]:
         """The settings with which each tenant's home is opened."""
-        return [{"data_dir": folder} for folder in subfolders(self._tenants)]
+        return [_settings_of_folder(folder) for folder in subfolders(self._tenants)]
+
+    @property
+    def is_of_a_tenant(self) -> bool:
+        """Whether it is known to be the home of a tenant, which cannot have tenants of its own."""
+        return False
 
     def has_tenant(self, name: str) -> bool:
         return self.tenant(name).is_dir()
@@ -272,9 +278,28 @@ class Home:
                 folder,
             )
 
-    def tenant_names(self) -> list[str]:
-        """The names of the tenants, as far as their folders tell them."""
-        return [folder.name.partition("~")[0] for folder in subfolders(self._tenants)]
+    def tenant_names(self, candidates: Iterable[str] = ()) -> list[str]:
+        """The names of the tenants. The name of a folder can be shortened; then the whole name is looked for in the
+        folder, among the tenants of the tokens and among `candidates`. Where none fits, the list has the shortened
+        name, and `has_tenant` says no to it."""
+        tenant_folders = subfolders(self._tenants)
+        candidates = [*self._tenants_of_tokens(), *candidates, *map(_noted_name, tenant_folders)]
+        whole_names = {self.tenant(name).name: name for name in candidates if name}
+        return [whole_names.get(folder.name, folder.name.partition("~")[0]) for folder in tenant_folders]
+
+    def note_tenant(self, name: str) -> None:
+        """Write the whole name of a tenant into its folder, if the folder is there and its name is shortened. Raises
+        OSError."""
+        folder = self.tenant(name)
+        if folder.is_dir() and folder.name.partition("~")[0] != name and _noted_name(folder) != name:
+            folders.replace_file(folder / folders.PRIVATE / TENANT_NAME, name.encode())
+
+    def _tenants_of_tokens(self) -> list[str]:
+        tokens = TokenFile(tokens_at(self.place))
+        try:
+            return [token.tenant for token in tokens.tokens() if token.tenant is not None]
+        except InvalidInput:  # there is no such file, or it cannot be trusted
+            return []
 
     @property
     def _tenants(self) -> Path:
@@ -306,4 +331,14 @@ class Home:
         ]
 
 
-# --- notes about the whole folder ---------------------------------------------------------------------------
+def _noted_name(folder: Path) -> str:
+    """The name that `note_tenant` wrote into the folder of a tenant; "" if it did not."""
+    try:
+        return folders.read_file(folder / folders.PRIVATE / TENANT_NAME).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _settings_of_folder(folder: Path) -> Mapping[str, Any]:
+    """A `store` of the owner must not stay in force beside the folder of a tenant: it would win."""
+    return {"data_dir": folder, "store": None}

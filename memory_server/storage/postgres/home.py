@@ -4,7 +4,7 @@ what hooks gave to sessions, and tokens."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from errno import EIO
 from functools import cached_property
 from pathlib import Path
@@ -114,8 +114,12 @@ class PostgresHome(Home):
     def tenants(self) -> list[Mapping[str, Any]]:
         return list(map(self.settings_of, self.tenant_names()))
 
-    def tenant_names(self) -> list[str]:
+    def tenant_names(self, candidates: Iterable[str] = ()) -> list[str]:
         return [] if self.tenant_name else [name for (name,) in self._rows(TENANTS)]
+
+    @property
+    def is_of_a_tenant(self) -> bool:
+        return bool(self.tenant_name)
 
     def has_tenant(self, name: str) -> bool:
         return named(name, "tenant") in self.tenant_names()

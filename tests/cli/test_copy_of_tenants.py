@@ -1,0 +1,161 @@
+"""`copy` keeps the memories of the owner and of each tenant apart, and says what it did not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from postgres import database_of_its_own
+
+from memory_server.cli.parser import main
+from memory_server.config import Settings, home_of
+
+TENANTS = ("alice", "阿遥", "Bob")
+"""The folder of the last two has a hash, because not every disk takes their names as they are."""
+SHORTENED = "Carol@example.com"
+"""Its folder does not tell the whole name."""
+
+
+@pytest.fixture(params=["a folder", "PostgreSQL"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with ExitStack() as stack:
+        yield str(tmp_path / "target") if request.param == "a folder" else stack.enter_context(database_of_its_own())
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """A folder with memories of the owner and of each tenant."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "files"))
+    folder = str(tmp_path / "source")
+    main(["--data-dir", folder, "remember", "The safe code of the owner is 1111."])
+    for name in TENANTS:
+        main(["--data-dir", folder, "--tenant", name, "remember", f"{name} likes tulips."])
+    capsys.readouterr()
+    return folder
+
+
+def memories(store: str, *tenant: str) -> str:
+    """What `list` shows of the home at `store`."""
+    with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as capture:
+        patch.setenv("MEMORY_SERVER_STORE", store)
+        lines: list[str] = []
+        capture.setattr("rich.console.Console.print", lambda _self, *texts, **_more: lines.extend(map(str, texts)))
+        main(["list", "-c", "default", *tenant])
+    return "\n".join(lines)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    status = main(["copy", *words])
+    return status, "".join(capsys.readouterr())
+
+
+def test_all_tenants_are_copied_each_to_itself(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = run(capsys, "--from", source, "--to", target)
+    assert status == 0, text
+    assert "4 conversations copied; 0 conversations already there." in text
+    assert "The memories of 3 tenants are included." in text
+    assert "1111" in memories(target)
+    for name in TENANTS:
+        shown = memories(target, "--tenant", name)
+        assert f"{name} likes tulips" in shown
+        assert shown.count("tulips") == 1
+        assert "1111" not in shown
+    status, text = run(capsys, "--from", source, "--to", target)
+    assert (status, "0 conversations copied; 4 conversations already there." in text) == (0, True), text
+
+
+def test_one_tenant_is_copied_alone(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = run(capsys, "--from", source, "--to", target, "--tenant", "阿遥")
+    assert (status, "1 conversation copied" in text) == (0, True), text
+    assert "阿遥 likes tulips" in memories(target, "--tenant", "阿遥")
+    home = home_of(Settings(store=target), lambda: 0)
+    try:
+        assert home.tenant_names() == ["阿遥"]
+    finally:
+        home.close()
+    assert "1111" not in memories(target)
+
+
+def test_a_tenant_comes_back_from_where_it_was_copied_to(
+    source: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "--from", source, "--to", target)
+    back = str(tmp_path / "back")
+    status, text = run(capsys, "--from", target, "--to", back)
+    assert (status, "4 conversations copied" in text) == (0, True), text
+    assert [memories(back, "--tenant", name) for name in TENANTS] == [
+        memories(source, "--tenant", name) for name in TENANTS
+    ]
+
+
+def test_a_tenant_that_is_not_there_is_refused(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = run(capsys, "--from", source, "--to", target, "--tenant", "carol")
+    assert status == 2
+    assert "There is no tenant carol; these are there:" in text
+    assert all(name in text for name in TENANTS)
+
+
+def test_what_is_left_is_named_and_the_status_says_so(
+    source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["--data-dir", source, "--tenant", SHORTENED, "remember", "Carol likes roses."])
+    capsys.readouterr()
+    status, text = run(capsys, "--from", source, "--to", target)
+    assert status == 1
+    assert "The whole name of the tenant Carol_example_com is not known; copy it with --tenant NAME." in text
+    assert "Not copied: Carol_example_com." in text
+    assert "The memories of 3 tenants are included." in text
+    assert run(capsys, "--from", source, "--to", target, "--tenant", SHORTENED)[0] == 0
+    status, text = run(capsys, "--from", source, "--to", target)
+    assert (status, "The memories of 4 tenants are included." in text) == (0, True), text
+
+
+def test_a_token_tells_the_whole_name_of_its_tenant(
+    source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["--data-dir", source, "--tenant", SHORTENED, "remember", "Carol likes roses."])
+    main(["--data-dir", source, "tokens", "add", "phone", "--tenant", SHORTENED])
+    capsys.readouterr()
+    assert run(capsys, "--from", source, "--to", target)[0] == 0
+    assert "roses" in memories(target, "--tenant", SHORTENED)
+
+
+def test_conversations_that_are_named_are_those_of_the_owner(
+    source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text = run(capsys, "--from", source, "--to", target, "default")
+    assert (status, "1 conversation copied" in text, "tenant" in text) == (0, True, False), text
+    status, text = run(capsys, "--from", source, "--to", target, "default", "--tenant", "alice")
+    assert (status, "default of alice is copied" in text) == (0, True), text
+
+
+def test_a_tenant_has_no_tenants(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with database_of_its_own() as database:
+        status, text = run(capsys, "--from", source, "--to", f"{database}#dora")
+        assert status == 1
+        assert "is the home of a tenant, which cannot have tenants." in text
+        assert "Not copied: " in text
+
+
+def test_a_dry_run_copies_nothing(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = run(capsys, "--from", source, "--to", target, "--dry-run")
+    assert (status, "4 conversations would be copied; 0 conversations already there." in text) == (0, True), text
+    status, text = run(capsys, "--from", source, "--to", target)
+    assert "4 conversations copied; 0 conversations already there." in text
+
+
+@pytest.mark.parametrize("form", [str, Path.as_uri])
+def test_the_store_of_the_owner_is_not_that_of_a_tenant(
+    form: type[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_STORE", form(tmp_path / "source"))
+    main(["remember", "The safe code of the owner is 1111."])
+    main(["--tenant", "alice", "remember", "Alice likes tulips."])
+    capsys.readouterr()
+    main(["--tenant", "alice", "list"])
+    shown = capsys.readouterr().out
+    assert "tulips" in shown
+    assert "1111" not in shown
