@@ -104,9 +104,9 @@ class App:
         self.store = self.home.conversations
         runner = SandboxRunner(self.sandbox, self.meter, turns)
         if owner is None:
-            self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
-            self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
-            self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced)
+            self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids), of_all=True)
+            self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started, of_all=True)
+            self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced, of_all=True)
         self._services = services = Services(
             self.store,
             runner,

@@ -249,6 +249,7 @@ def _mend(add: Add) -> None:
     both = ("backup", _("Copy all memories; backup list, restore, delete."))
     backup = add("backup", "maintenance.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", _("name of the backup; by default the time"), nargs="?")
+    _switch(backup, "--all-tenants", _("also the memories of every tenant, each in its own folder"))
     add("backup list", "maintenance.backups", _("List the backups."), "backup list", listed=_UNLISTED)
     about, example = _("Bring the memories of a backup back."), "backup restore before-move --dry-run"
     restore = add("backup restore", "maintenance.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)

@@ -47,12 +47,19 @@ async def whereabouts(app: App) -> str:
     for place, held in (await app.knowledge.overview(layers=True)).items():
         names += [f"{place} ({held.count})"] if held.count else []
     if names:
-        more = _(" and {names} more", len(names) - SHOWN_NAMES) if len(names) > SHOWN_NAMES else ""
-        return _("{place} holds {names}{more}.", app.home.shown, ", ".join(names[:SHOWN_NAMES]), more)
-    if tenants := app.home.tenant_names():
-        named = ", ".join(tenants[:SHOWN_NAMES])
-        return _("{place} holds only tenants ({names}); --tenant NAME looks into one.", app.home.shown, named)
+        return _("{place} holds {names}.", app.home.shown, shown_names(names))
+    tenants = app.home.tenant_names()
+    if tenants:
+        names_text = shown_names(tenants)
+        return _("{place} holds only tenants ({names}); --tenant NAME looks into one.", app.home.shown, names_text)
     return _("nothing is stored in {place} yet.", app.home.place)
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    first = ", ".join(names[:SHOWN_NAMES])
+    more = len(names) - SHOWN_NAMES
+    return _("{names} and {count} more", first, more) if more > 0 else first
 
 
 async def not_copied(app: App, *, layers: bool) -> list[str]:
@@ -62,7 +69,7 @@ async def not_copied(app: App, *, layers: bool) -> list[str]:
     if places := [str(one.folder.place) for one in app.knowledge.layers.known if f"layers/{one.name}" in held]:
         said.append(_("Not in it: the layers, which are files of their own in {places}", ", ".join(places)))
     if tenants := app.home.tenant_names():
-        said.append(_("Not in it: the tenants {names}; --tenant NAME takes one", ", ".join(tenants)))
+        said.append(_("Not in it: the tenants {names}; --tenant NAME takes one", shown_names(tenants)))
     return said
 
 

@@ -15,10 +15,11 @@ from typing import Any
 from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
+from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import describe, running
-from memory_server.cli.inspection import chosen, each, not_copied, step_text, tally_text, whereabouts, with_id
+from memory_server.cli.inspection import chosen, each, not_copied, shown_names, step_text, tally_text, with_id
 from memory_server.cli.terminal import (
     clipped,
     complain,
@@ -197,31 +198,25 @@ async def cleanup(app: App, flags: Namespace) -> None:
 
 async def backup(app: App, flags: Namespace) -> int:
     """Make a backup; 1 if a conversation had to be left out."""
+    if flags.all_tenants:
+        return await tenant_backups.make(app, flags)
     names = await chosen(app, flags)
     if flags.name in (word.split()[1] for word in SUBCOMMANDS):
         raise InvalidInput("Write `memory-server backup {name}` without anything between the two words.", flags.name)
     only = names[0] if hasattr(flags, "conversation") else None
-    if only is None and not names and app.home.tenant_names() and not await app.knowledge.overview():
-        raise InvalidInput("There is nothing to back up: {whereabouts}", await whereabouts(app))
+    tenants = app.home.tenant_names()
+    if only is None and not names and tenants and not await app.knowledge.overview():
+        raise InvalidInput(
+            "Only tenants have memories here ({names}); `memory-server backup --all-tenants` takes all of them.",
+            shown_names(tenants),
+        )
     with progress(_("backing up"), len(names)) as advance:
         made = await app.memories.backups.make(flags.name, only=only, advance=advance)
-    for reason in made.left_out:
-        complain(_("left out: {reason}", reason))
-    one = made.backup
-    console().print(
-        _(
-            "Backup {name}: {conversations}, {short_term} short-term and {long_term} long-term memories, "
-            "{decimal}.{entries}",
-            escape(one.name),
-            counted(one.conversations, "conversation"),
-            one.short_term,
-            one.long_term,
-            size_text(one.size_bytes),
-            _(" Beside it {entries:,} notes and other entries.", made.entries) if made.entries else "",
-        )
-    )
+    tenant_backups.print_made(made)
     for sentence in await not_copied(app, layers=False) if only is None else ():
         hint(sentence)
+    if tenants and only is None:
+        hint(_("`memory-server backup --all-tenants` takes the tenants too."))
     return 1 if made.left_out else 0
 
 

@@ -147,7 +147,8 @@ class _TenantOpener:
         if tenant is None and writable:
             yield _memories(self.app, lambda: inf)
             return
-        made = self._app({} if tenant is None else self.app.home.settings_of(tenant), tenant, read_only=not writable)
+        where = {} if tenant is None else self.app.home.settings_of(tenant)
+        made = self._app(where, tenant, read_only=not writable)
         most_mb = self.app.settings.http.tenant_mb
 
         def room() -> float:
@@ -155,7 +156,7 @@ class _TenantOpener:
             made.full = left < 0
             return left
 
-        async with made:
+        async with made, self._counted(made):
             yield _memories(made, room)
         if tenant is not None and writable:
             with suppress(OSError):  # only the list of tenants is the poorer for it
@@ -172,8 +173,16 @@ class _TenantOpener:
             apart=bool(where),
             beside=self.app.home,
         )
-        app.meter.total = self.app.meter
         return app
+
+    @asynccontextmanager
+    async def _counted(self, app: App) -> AsyncIterator[None]:
+        """The figures of `app` are part of those of this process, as long as it is open."""
+        app.meter.join(self.app.meter)
+        try:
+            yield
+        finally:
+            app.meter.leave()
 
     async def overdue(self) -> bool:
         """The ledger of each tenant knows when its upkeep is due."""
@@ -183,6 +192,6 @@ class _TenantOpener:
         """Do what is due for every tenant; gives the number of memories forgotten."""
         forgotten = await self.app.maintenance.run_if_due() or 0
         for where in await asyncio.to_thread(self.app.home.tenants):
-            async with self._app(where, None) as app:
+            async with self._app(where, None) as app, self._counted(app):
                 forgotten += await app.maintenance.run_if_due() or 0
         return forgotten

@@ -6,7 +6,7 @@ import asyncio
 from argparse import Namespace
 from datetime import datetime
 
-from memory_server.cli.terminal import complain, confirmed, console, escape, print_columns, time_text, write
+from memory_server.cli.terminal import complain, confirmed, console, escape, hint, print_columns, time_text, write
 from memory_server.config import Settings, home_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import milliseconds
@@ -30,6 +30,7 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
             print_columns(rows)
         else:
             console().print(_("There are no tokens yet; `memory-server tokens add NAME` makes one."))
+        hint(_("The tokens are in {path}; the setting http.tokens gives another server the same file.", file.path))
         return
     if flags.erase and flags.action != "remove":
         raise InvalidInput("--erase works only with `tokens remove NAME`.")

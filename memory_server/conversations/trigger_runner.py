@@ -6,12 +6,21 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from memory_server.kernel.errors import TriggersUnavailable
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
-from sandbox import CheckReport, Failed, PatternError, SandboxError, SandboxUnavailable, TriggerSandbox, Verdict
+from sandbox import (
+    CheckReport,
+    Failed,
+    FailureKind,
+    PatternError,
+    SandboxError,
+    SandboxUnavailable,
+    TriggerSandbox,
+    Verdict,
+)
 from sandbox.locale import _, clause, joined
 
 if TYPE_CHECKING:
@@ -32,6 +41,7 @@ class SandboxRunner:
     ) -> None:
         self._sandbox = sandbox
         self._meter = meter or Meter()
+        self._meter.expect("triggers", "searches", "fired", "quiet", "not_run", *get_args(FailureKind))
         self._turns = turns or contextlib.nullcontext()
 
     async def evaluate(

@@ -54,14 +54,27 @@ class Meter:
         self._began = now()
         self.calls: dict[str, Calls] = defaultdict(Calls)
         self._counters: dict[str, Counter[str]] = defaultdict(Counter)
-        self.total: Meter | None = None
-        """Another meter that counts the calls of this one too."""
         self._gauges: dict[str, dict[str, Callable[[], int]]] = defaultdict(dict)
+        self._of_all: set[tuple[str, str]] = set()
+        """Gauges of what all parts of a total share, so that their numbers are not added up."""
+        self._total: Meter | None = None
+        self._parts: set[Meter] = set()
 
     @property
     def seconds(self) -> float:
         """Since this process began to count."""
         return self._now() - self._began
+
+    def join(self, total: Meter) -> None:
+        """Count everything in `total` too, until `leave`; what `total` gives for a gauge is then the sum of its parts."""
+        self._total = total
+        total._parts.add(self)
+
+    def leave(self) -> None:
+        """Count for this meter alone. What was counted stays in the total; the gauges are no longer part of it."""
+        if self._total is not None:
+            self._total._parts.discard(self)
+            self._total = None
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
@@ -76,24 +89,37 @@ class Meter:
             self.called(name, self._now() - began, failed=failed)
 
     def called(self, name: str, seconds: float, *, failed: bool) -> None:
-        """Note a call that has ended, here and in `total`."""
+        """Note a call that has ended, here and in the total."""
         calls = self.calls[name]
         calls.errors += failed
         calls.note(seconds * 1000)
-        if self.total is not None:
-            self.total.called(name, seconds, failed=failed)
+        if self._total is not None:
+            self._total.called(name, seconds, failed=failed)
 
     def count(self, family: str, name: str, number: int = 1) -> None:
         self._counters[family][name] += number
+        if self._total is not None:
+            self._total.count(family, name, number)
 
-    def gauge(self, family: str, name: str, look: Callable[[], int]) -> None:
-        """A number that `look` gives when the figures are read."""
+    def expect(self, family: str, *names: str) -> None:
+        """Show these counters from the start, as 0: who watches them must not take "never" for "not measured"."""
+        for name in names:
+            self._counters[family][name] += 0
+
+    def gauge(self, family: str, name: str, look: Callable[[], int], *, of_all: bool = False) -> None:
+        """A number that `look` gives when the figures are read. `of_all`: the parts of a total share what it counts."""
         self._gauges[family][name] = look
+        if of_all:
+            self._of_all.add((family, name))
 
     def number(self, family: str, name: str) -> int:
-        """A counter or gauge; 0 if nothing was counted. Safe in any thread."""
+        """A counter or gauge, with the gauges of the parts; 0 if nothing was counted. Safe in any thread."""
         look = self._gauges[family].get(name)
-        return self._counters[family][name] if look is None else look()
+        if look is None:
+            return self._counters[family][name]
+        if (family, name) in self._of_all:
+            return look()
+        return look() + sum(part.number(family, name) for part in tuple(self._parts))
 
     def family(self, family: str) -> Mapping[str, int]:
         """The counters of a family as they are now. Safe in any thread."""

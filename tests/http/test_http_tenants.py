@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -275,6 +276,36 @@ def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], 
     text = askers["operator"].http.get("/metrics").text
     assert 'memory_server_call_seconds_count{tool="add_short_term_memory"}' in text
     assert MARK not in text
+
+
+def test_metrics_have_the_figures_that_the_docs_promise_summed_over_the_tenants(
+    askers: dict[str, Asker], known: dict[str, Any]
+) -> None:
+    def figures() -> dict[str, float]:
+        lines = askers["operator"].http.get("/metrics").text.splitlines()
+        numbers = (line.rpartition(" ") for line in lines if line.startswith("memory_server_"))
+        return {name.removeprefix("memory_server_"): float(number) for name, _, number in numbers}
+
+    before = figures()
+    for name in ("A", "B"):
+        askers[name].done("add_short_term_memory", **said("tea"), conversation_id="tea")
+    after = figures()
+    commits = 'storage{name="commits"}'
+    assert after[commits] >= before[commits] + 2
+    assert after['storage{name="open_conversations"}'] >= 2
+    page = (Path(__file__).parents[2] / "docs/how-to/watch-the-server.md").read_text(encoding="utf-8")
+    promised = re.findall(r"`(storage|triggers|workers)\.(\w+)`", page)
+    assert len(promised) == 6
+    more = [("storage", "lock_timeouts"), ("triggers", "fired"), ("triggers", "quiet"), ("triggers", "timeout")]
+    assert not [name for family, name in [*promised, *more] if f'{family}{{name="{name}"}}' not in after]
+
+
+def test_a_tool_that_is_not_offered_is_told_from_one_that_does_not_exist(askers: dict[str, Asker]) -> None:
+    response = askers["A"].call("memory_add", {})
+    assert response.status_code == 404
+    message = response.json()["error"]["message"]
+    assert "This server does not offer memory_add: its operator can start it with `--tools memory_add`." in message
+    assert "There is no such tool" in askers["A"].call("memory_adds", {}).json()["error"]["message"]
 
 
 @pytest.mark.alone

@@ -8,6 +8,7 @@ import signal
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from memory_server.config import Settings
 from memory_server.kernel.meter import BOUNDS_MS, Calls, Meter
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
+from sandbox import FailureKind
 
 HELLO = [{"role": "user", "content": "你好，今天吃披萨"}]
 
@@ -75,12 +77,39 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
         }
         assert told.structured["tools"][0]["p50Ms"] > 0
         counters = told.structured["counters"]
-        assert counters["triggers"] == {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1, "not_run": 0}
-        assert counters["storage"] == {"commits": 3, "open_conversations": 1}
+        ran = {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
+        assert counters["triggers"] == dict.fromkeys(("not_run", *get_args(FailureKind)), 0) | ran
+        waits = {"compactions": 0, "lock_waits": 0, "lock_timeouts": 0}
+        assert counters["storage"] == {"commits": 3, "open_conversations": 1, **waits}
         assert counters["workers"]["started"] >= counters["workers"]["running"] >= 1
         assert "add_long_term_memory: 3 calls, 0 errors, p50" in told.text
         await app.store.compact("default")
         assert app.meter.figures()["storage"]["compactions"] == 1
+
+
+def test_a_total_has_what_its_parts_count_also_after_they_left() -> None:
+    total = Meter()
+    total.gauge("storage", "open_conversations", lambda: 1)
+    total.gauge("workers", "running", lambda: 2, of_all=True)
+    parts = [Meter(), Meter()]
+    for part in parts:
+        part.gauge("storage", "open_conversations", lambda: 10)
+        part.gauge("workers", "running", lambda: 2, of_all=True)
+        part.join(total)
+        part.count("storage", "commits", 3)
+        part.called("search", 0.001, failed=False)
+    assert total.figures() == {"storage": {"commits": 6, "open_conversations": 21}, "workers": {"running": 2}}
+    assert parts[0].figures()["storage"] == {"commits": 3, "open_conversations": 10}
+    parts[0].leave()
+    parts[0].count("storage", "commits")
+    assert total.figures()["storage"] == {"commits": 6, "open_conversations": 11}
+    assert total.calls["search"].count == 2
+
+
+def test_a_counter_that_is_expected_is_shown_before_it_was_counted() -> None:
+    meter = Meter()
+    meter.expect("storage", "lock_waits")
+    assert meter.figures() == {"storage": {"lock_waits": 0}}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")

@@ -1,4 +1,4 @@
-"""`GET /metrics`: every figure of the meter of this process (kernel/meter.py) for Prometheus; of tenants only calls."""
+"""`GET /metrics`: every figure of this process (kernel/meter.py) for Prometheus, summed over the owner and all tenants."""
 
 from __future__ import annotations
 

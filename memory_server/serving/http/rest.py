@@ -103,8 +103,13 @@ class _Called:
         tool = self.tools.get(name)
         if tool is None and self.read_only and name in TOOLS and not TOOLS[name].only_reads:
             raise HttpError(403, "scope", f"This server only reads, and {name} changes something.")
+        if tool is None and name in TOOLS:
+            refusal = (
+                f"This server does not offer {name}: its operator can start it with `--tools {name}`. GET {OPENAPI}"
+            )
+            raise HttpError(404, "not found", f"{refusal} describes the tools that it offers.")
         if tool is None:
-            raise HttpError(404, "not found", f"There is no such tool; GET {OPENAPI} names all.")
+            raise HttpError(404, "not found", f"There is no such tool; GET {OPENAPI} describes those that are offered.")
         if not tool.only_reads and WRITE not in caller.scopes:
             raise HttpError(403, "scope", f"This token only reads, and {name} changes something.")
         arguments = _arguments(request, await request.body())

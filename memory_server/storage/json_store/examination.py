@@ -350,4 +350,7 @@ def _backups(data_dir: Path) -> Iterator[Said]:
     if found and not problems:
         yield "ok", _("{found}, the newest of {iso}", len(found), times.iso(found[0].created_ms))
     if not found and data_dir.exists():
-        yield "note", _("There is none; `memory-server backup` makes one.")
+        if subfolders(data_dir / folders.PRIVATE / "tenants"):
+            yield "note", _("There is none; `memory-server backup --all-tenants` backs up the owner and all tenants.")
+        else:
+            yield "note", _("There is none; `memory-server backup` makes one.")

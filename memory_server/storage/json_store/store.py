@@ -48,6 +48,7 @@ class JsonFileStore:
         self._clock = clock
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
+        self._meter.expect("storage", "commits", "compactions", "lock_waits", "lock_timeouts")
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
         self._open = OpenOnes(self._made, self._parameters)
 

@@ -1,0 +1,76 @@
+"""`backup --all-tenants`: backups of the owner and of every tenant, under one name, each beside its memories."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from memory_server.app import App
+from memory_server.cli.terminal import complain, console, escape, progress, size_text
+from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.memories.backups import BackupMade
+from sandbox.locale import _, counted
+
+
+async def make(app: App, flags: Namespace) -> int:
+    """Back up the memories of the owner, if there are any, and those of every tenant. Return 1 if something had to be
+    left out. Raises InvalidInput: one conversation or one tenant is named, or nothing is stored."""
+    if hasattr(flags, "conversation") or hasattr(flags, "tenant"):
+        raise InvalidInput("--all-tenants takes all memories; leave out --tenant and -c.")
+    tenants = dict(zip(app.home.tenant_names(), app.home.tenants(), strict=True))
+    name = flags.name
+    complete = True
+    saved = 0
+    if await _has_memories(app) or not tenants:
+        made = await _backup_of(app, name)
+        print_made(made)
+        name = made.backup.name
+        complete = not made.left_out
+    for tenant, where in tenants.items():
+        async with App(app.settings.model_copy(update=where), brief=True, apart=True, beside=app.home) as tenants_app:
+            if not await _has_memories(tenants_app):
+                console().print(escape(_("{tenant}: nothing is stored.", tenant)))
+                continue
+            try:
+                made = await _backup_of(tenants_app, name)
+            except (StorageError, InvalidInput) as error:
+                complain(_("{tenant} was not backed up: {reason}", tenant, error))
+                complete = False
+                continue
+        console().print(f"[bold]{escape(tenant)}[/]")
+        print_made(made)
+        name = made.backup.name
+        complete = complete and not made.left_out
+        saved += 1
+    if tenants:
+        console().print(_("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant")))
+    return int(not complete)
+
+
+async def _has_memories(app: App) -> bool:
+    return bool(await app.conversations.ids() or await app.knowledge.overview())
+
+
+async def _backup_of(app: App, name: str | None) -> BackupMade:
+    conversations = await app.conversations.ids()
+    with progress(_("backing up"), len(conversations)) as advance:
+        return await app.memories.backups.make(name, advance=advance)
+
+
+def print_made(made: BackupMade) -> None:
+    """Print what a backup holds and what had to be left out."""
+    for reason in made.left_out:
+        complain(_("left out: {reason}", reason))
+    backup = made.backup
+    entries = _(" Beside it {entries:,} notes and other entries.", made.entries) if made.entries else ""
+    console().print(
+        _(
+            "Backup {name}: {conversations}, {short_term} short-term and {long_term} long-term memories, "
+            "{decimal}.{entries}",
+            escape(backup.name),
+            counted(backup.conversations, "conversation"),
+            backup.short_term,
+            backup.long_term,
+            size_text(backup.size_bytes),
+            entries,
+        )
+    )
