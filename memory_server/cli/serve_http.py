@@ -166,14 +166,13 @@ class _TenantOpener:
         given = self.app.settings
         storage = replace(given.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES)
         changed = {**where, "read_only": given.read_only or read_only, "storage": storage}
-        app = App(
+        return App(
             given.model_copy(update=changed),
             sandbox=self.app.sandbox,
             turns=self.turns[tenant],
             apart=bool(where),
             beside=self.app.home,
         )
-        return app
 
     @asynccontextmanager
     async def _counted(self, app: App) -> AsyncIterator[None]:

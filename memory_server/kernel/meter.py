@@ -66,7 +66,7 @@ class Meter:
         return self._now() - self._began
 
     def join(self, total: Meter) -> None:
-        """Count everything in `total` too, until `leave`; what `total` gives for a gauge is then the sum of its parts."""
+        """Count everything in `total` too, until `leave`; a gauge of `total` is then the sum of its parts."""
         self._total = total
         total._parts.add(self)
 

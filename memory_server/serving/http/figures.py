@@ -1,4 +1,4 @@
-"""`GET /metrics`: every figure of this process (kernel/meter.py) for Prometheus, summed over the owner and all tenants."""
+"""`GET /metrics`: every figure of this process (kernel/meter.py) for Prometheus, summed over all tenants."""
 
 from __future__ import annotations
 

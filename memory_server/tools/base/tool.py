@@ -24,6 +24,7 @@ from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging, truncated
 from memory_server.tools.base.result import Result
+from memory_server.tools.base.tolerance import as_meant
 from sandbox.locale import _, joined
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ _WANTED = {
 
 class Arguments(BaseModel):
     """Base of all arguments: an unknown name is an error, because a misspelt name must not be ignored. Types are
-    strict: `"yes"` and 1 are not true, and true is not 1, because `confirm` and an id must be meant."""
+    strict: `"yes"` and 1 are not true, and true is not 1, because `confirm` and an id must be meant. What clients are
+    known to send otherwise is read before this check (tolerance.py)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -114,6 +116,11 @@ class Tool:
         return result
 
     @cached_property
+    def plain_arguments(self) -> Mapping[str, Any]:
+        """`input_schema`, made once."""
+        return self.input_schema()
+
+    @cached_property
     def _signature(self) -> inspect.Signature:
         return inspect.signature(self.function, eval_str=True)
 
@@ -159,7 +166,7 @@ async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_byte
     with made.memories.services.meter.call(tool.name), one_call():
         try:
             _refuse_excess(tool, arguments)
-            checked = tool.arguments.model_validate(dict(arguments))
+            checked = tool.arguments.model_validate(_as_meant(tool, arguments))
         except InvalidInput as error:
             raise ToolFailed(str(error)) from error
         except ValidationError as error:
@@ -176,6 +183,11 @@ async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_byte
                 type(error).__name__,
             ) from error
         return _answer(tool, checked, result, max_bytes)
+
+
+def _as_meant(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments in the types that the tool wants. Those of a tool that destroys something stay as they are."""
+    return dict(arguments) if tool.destructive else as_meant(tool.plain_arguments, arguments)
 
 
 def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
