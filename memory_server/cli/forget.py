@@ -78,8 +78,8 @@ async def _nothing_listed(app: App, flags: Namespace, *, narrowed: bool) -> int:
         return await erasing.user_for_good(app, flags)
     if narrowed:
         raise InvalidInput(
-            "Nothing of what you chose holds these words; without -c, --family, --since, --until and --user, all "
-            "that is kept is searched."
+            "No memory or other entry that you chose holds these words; without -c, --family, --since, --until and "
+            "--user, all that is kept is searched."
         )
     if flags.for_good:
         return await erasing.past_for_good(app, flags)

@@ -70,7 +70,9 @@ class _Eraser:
 
     async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
         erased = await erasing.erase(self.app, erasure, backups)
-        return [*(path.name for path in erased.traces.texts), *erased.damaged]
+        texts = (path.name for path in erased.traces.texts)
+        unread = (_("{file}, which could not be searched", path.name) for path in erased.traces.unread)
+        return [*texts, *unread, *erased.damaged]
 
 
 async def web(settings: Settings, flags: Namespace) -> None:

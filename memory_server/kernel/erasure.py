@@ -23,6 +23,7 @@ _PIECE_CHARS = 60
 
 _TEXTS = frozenset(("text", "content", "prompt", "trigger", "createdContext", "updatedContext", "said")) | {
     "body",
+    "data",
     "title",
     "source",
     "key",

@@ -88,7 +88,7 @@ def unwritable(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         file = Path(error.filename or place)
-        named = place if isinstance(error, FileRefused) else file
+        named = place if isinstance(error, FileRefused) or NEXT.fullmatch(file.name) else file
         raise StorageUnwritable(
             _("Nothing was changed in {place}: {advice_on}.", named, advice_on(error)), file
         ) from error

@@ -17,6 +17,7 @@ from typing import Any
 from memory_server.kernel.erasure import Erasure, Trace
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.sqlite_rows import Connection
+from memory_server.storage.text_records import records_in
 
 SIGNATURE = b"SQLite format 3\x00"
 _WAIT_SECONDS = 5.0
@@ -32,7 +33,8 @@ def trace_in(data: bytes, erasure: Erasure, path: Path | None = None) -> Trace |
     if data.startswith(SIGNATURE):
         with suppress(sqlite3.Error), closing(_opened(data, path)) as connection:
             return trace_among(_rows(connection), erasure)
-    return trace_among(_records(data.decode(errors="replace"), erasure), erasure)
+    text = data.decode(errors="replace")
+    return trace_among(records_in(text, erasure.may_be_in), erasure)
 
 
 def trace_among(records: Iterable[Any], erasure: Erasure) -> Trace | None:
@@ -87,33 +89,3 @@ def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
     for table in schema.KEPT:
         for row in connection.execute(f"SELECT * FROM {table}"):
             yield row_of(dict(row))
-
-
-def _records(text: str, erasure: Erasure) -> Iterator[Any]:
-    """The parts of a text that may have the words: values of JSON, also line by line, or else the whole text."""
-    if not erasure.may_be_in(text):
-        return
-    if not text.lstrip().startswith(_JSON):
-        yield text
-        return
-    try:
-        yield from _elements(json.loads(text))
-    except ValueError:
-        for line in text.splitlines():
-            if erasure.may_be_in(line):
-                yield from _values_of(line)
-
-
-def _values_of(line: str) -> Iterator[Any]:
-    """What a line of JSON holds; a line that is not whole is a text."""
-    try:
-        yield from _elements(json.loads(line.strip().removesuffix(",")))
-    except ValueError:
-        yield line
-
-
-def _elements(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        yield from value
-    else:
-        yield value
