@@ -105,9 +105,7 @@ async def _erase(view: View, form: Form) -> Flash:
         return Flash(_("Erased here; it is still in {places}.", ", ".join(left)))
     if erasure.unsearched:
         return Flash(
-            _(
-                "Erased for good. Its text was looked for nowhere else: it has less than 8 bytes, or stays in another one."
-            )
+            _("Erased for good. Its text was looked for nowhere else: it is very short, or stays in another one.")
         )
     return Flash(_("Erased for good. The whole folder was searched: found in 0 places."))
 
