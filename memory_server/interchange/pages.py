@@ -27,8 +27,8 @@ _EXPORTED = re.compile(r"^\*\*(?:[^\n]*\*\* \()?\d{4}-\d\d-\d\d \d\d:\d\d(?:\*\*
 """What `own.write_page` writes below `# Memories`: the time of a memory, or name and time, above a quoted text."""
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 _OURS = _(
-    "memory-server wrote this page for people; import the form native, which `memory-server export FILE` writes: it has "
-    "ids, and what was erased does not come back by it"
+    "memory-server wrote this page for people; import the form native, which `memory-server export FILE` writes; it "
+    "has ids, and does not bring back what was erased"
 )
 _KNOWN = ("title", "name", "tags", "created", "modified")
 
