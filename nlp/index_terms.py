@@ -37,6 +37,11 @@ _PIECES: Final = Once(
 )
 _ACCENTED: Final = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _simplifies: Final = Once(can_simplify)
+_UNSEEN: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Characters that no font shows: Default_Ignorable_Code_Point of Unicode 15.0, DerivedCoreProperties.txt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,13 @@ def index_form(text: str) -> str:
     text = plain(text)
     text = (simplified(text) if _simplifies() else text).casefold()
     return _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
+
+
+def seen_form(text: str) -> str:
+    """`index_form` without the characters that nobody sees, such as U+200B: two texts that look the same are equal."""
+    if text.isascii():
+        return text.lower()
+    return _UNSEEN.sub("", index_form(_UNSEEN.sub("", text)))
 
 
 def terms_of(text: str) -> list[str]:

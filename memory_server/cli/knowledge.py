@@ -13,7 +13,7 @@ from memory_server.cli.terminal import clipped, console, escape
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.knowledge.sessions.ids import SessionIds
-from memory_server.storage.entries.pages import write_pages
+from memory_server.storage.entries.pages import FOLDER, write_pages
 from sandbox.locale import _, counted, term
 
 
@@ -48,7 +48,7 @@ async def _show(app: App, flags: Namespace) -> None:
 async def _document(app: App, flags: Namespace) -> None:
     pages = await app.knowledge.notes.pages(stable=flags.stable)
     chosen: dict[str, str] = {kind: text for kind, text in pages.items() if flags.type in (None, kind)}
-    for path in write_pages(Path(flags.output or "memory-docs"), chosen, force=flags.force):
+    for path in write_pages(Path(flags.output or FOLDER), chosen, force=flags.force):
         console().print(escape(str(path)))
 
 

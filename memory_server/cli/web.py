@@ -14,7 +14,7 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from memory_server.app import App
-from memory_server.cli import forget
+from memory_server.cli import erasing
 from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain, console
 from memory_server.config import Settings
@@ -66,11 +66,13 @@ class _Eraser:
     app: App
 
     async def backups_with(self, erasure: Erasure) -> list[str]:
-        return await forget.backups_with(self.app, erasure)
+        return await erasing.backups_with(self.app, erasure)
 
     async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
-        left, damaged = await forget.erase(self.app, erasure, backups)
-        return [*(path.name for path in left), *damaged]
+        erased = await erasing.erase(self.app, erasure, backups)
+        texts = (path.name for path in erased.traces.texts)
+        unread = (_("{file}, which could not be searched", path.name) for path in erased.traces.unread)
+        return [*texts, *unread, *erased.damaged]
 
 
 async def web(settings: Settings, flags: Namespace) -> None:

@@ -137,6 +137,15 @@ class ConversationLifecycle:
                     found.update(texts_of(memory) if memory.key in names else ())
         return found
 
+    async def past_texts(self, words: Sequence[str]) -> set[str]:
+        meant = Erasure((), (), words=tuple(words)).means
+        texts: set[str] = set()
+        for place in await self.places():
+            for commit in await self._services.store.history(place, limit=_ALL):
+                former = [memory for memory in memories_in(commit.changes) if meant(_item(place, memory))]
+                texts.update(text for memory in former for text in texts_of(memory))
+        return texts
+
     async def erase(self, erasure: Erasure) -> None:
         for place in await self.places():
             try:
@@ -147,12 +156,12 @@ class ConversationLifecycle:
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
         def kept(contents: Contents) -> Contents:
             def stays(memory: Memory) -> bool:
-                return not (_item(contents.conversation_id, memory).key in keys or erasure.held_in(texts_of(memory)))
+                item = _item(contents.conversation_id, memory)
+                texts_held = erasure.held_in(texts_of(memory), said=False)
+                return not (item.key in erasure.keys or texts_held or erasure.means(item))
 
             short = tuple(each for each in contents.short_term if stays(each))
             return replace(contents, short_term=short, long_term=tuple(e for e in contents.long_term if stays(e)))
-
-        keys = erasure.keys
 
         await asyncio.to_thread(backups.rewrite, name, kept)
 

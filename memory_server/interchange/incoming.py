@@ -22,6 +22,7 @@ from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
 from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
+from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from nlp.index_terms import index_form
@@ -272,7 +273,7 @@ def format_of(data: bytes) -> Format:
             return "node"
     if value is None and begins_with_role(data.decode(errors="replace")):
         return "chat"
-    if data.removeprefix(codecs.BOM_UTF8).startswith((b"---\n", b"---\r\n", b"# ", b"## ")):
+    if data.removeprefix(codecs.BOM_UTF8).startswith((b"---\n", b"---\r\n", b"# ", b"## ", MARK.encode())):
         return "pages"
     raise NotThisFormat("has an unknown form; name one with --format: {formats}.", ", ".join(FORMATS))
 

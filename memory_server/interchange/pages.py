@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memory_server.interchange.incoming import Incoming, NotThisFormat, milliseconds_of, texts
+from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.entries import front_matter
 from sandbox.locale import _
 
@@ -22,7 +23,13 @@ _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 _HEADING = re.compile(r"^# (.*)\n", re.MULTILINE)
 _FENCE = re.compile(r"^(?:`{3,}|~{3,})", re.MULTILINE)
 _POINTER = re.compile(r"^[-*] \[[^\]\n]*\]\((?P<file>[^)\n]+\.md)\).*\n?", re.MULTILINE)
+_EXPORTED = re.compile(r"^\*\*(?:[^\n]*\*\* \()?\d{4}-\d\d-\d\d \d\d:\d\d(?:\*\*[^\n]*|\))\n\n>", re.MULTILINE)
+"""What `own.write_page` writes below `# Memories`: the time of a memory, or name and time, above a quoted text."""
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
+_OURS = _(
+    "memory-server wrote this page for people; import the form native, which `memory-server export FILE` writes; it "
+    "has ids, and does not bring back what was erased"
+)
 _KNOWN = ("title", "name", "tags", "created", "modified")
 
 
@@ -51,6 +58,9 @@ def take(
         except (front_matter.Unreadable, UnicodeDecodeError) as error:
             found.skipped.append((path, str(error)))
             continue
+        if is_ours(text):
+            found.skipped.append((path, _OURS))
+            continue
         fields: Mapping[str, Any] = {} if page is None else page.fields
         project = project_of(path)
         kind = {"kind": "project-tech", "project": project} if project else {}
@@ -71,6 +81,12 @@ def take(
             named = title or heading or (first[1].strip(" #") if first else PurePosixPath(path).stem)
             known_by = f"page\n{path}\n{heading}"
             found.note(path, known_by, named, body.strip("\n"), key=True, **kind, **more)
+
+
+def is_ours(text: str) -> bool:
+    """Whether memory-server wrote a page for people. It has no ids, so what was erased would come back by it."""
+    exported = text.startswith("# Memories\n") and _EXPORTED.search(text) is not None
+    return exported or text.startswith(MARK)
 
 
 def _without_pointers(text: str, folder: PurePosixPath, files: Mapping[str, bytes]) -> str:

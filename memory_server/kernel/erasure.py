@@ -4,26 +4,39 @@ which it is known if it comes again. Pure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from memory_server.kernel.items import Item
+from memory_server.kernel.items import Item, Sought
 from sandbox.locale import n_
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 LEAST_BYTES = 8
-"""Of UTF-8: shorter texts stand everywhere. They go with their memory, and are looked for nowhere else."""
+"""Bytes of UTF-8: shorter texts stand everywhere. They go with their memory, and are looked for nowhere else."""
 _PIECE_CHARS = 60
 """Of a longer text, its beginning, middle and end are looked for: a database keeps a long one in several pieces."""
 
-
 _TEXTS = frozenset(("text", "content", "prompt", "trigger", "createdContext", "updatedContext", "said")) | {
     "body",
+    "data",
     "title",
     "source",
+    "key",
+    "keys",
+    "error",
 }
-"""Fields of JSON with what people said; other fields hold names, places and times."""
+"""Fields of JSON and columns of tables with what people said; others hold names, places and times."""
+_TEXTS_OF_ENTRIES = frozenset(("tags", "examples", "metadata"))
+"""Fields that are texts too in what has a `body`."""
+_OURS = frozenset(("role", "by", "type", "reason", "op", "kind", "space", "tier", "lacked", "origin", "keywords"))
+"""Fields that hold words of this program, such as the name of a role, or words that were found in a text."""
+_ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
+Trace = Literal["text", "name"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,12 @@ class Erasure:
         """By what it is known if it comes again."""
         return (*self.texts, *(item.mark for item in self.items if item.mark))
 
+    @property
+    def unsearched(self) -> int:
+        """How many of the items have a text that is looked for nowhere else: it is too short, or stands in something
+        that stays."""
+        return sum(item.text not in self.texts for item in self.items)
+
     @cached_property
     def _spelled(self) -> tuple[str, ...]:
         return tuple(form for text in self.texts for form in spellings(text))
@@ -57,36 +76,153 @@ class Erasure:
         """The bytes that must not be found afterwards."""
         return tuple(form.encode() for piece in self.pieces for form in spellings(piece))
 
+    @cached_property
+    def _word_forms(self) -> tuple[str, ...]:
+        from nlp.index_terms import seen_form
+
+        return tuple(map(seen_form, self.words))
+
     def in_place(self, place: str) -> frozenset[str]:
         return frozenset(item.id for item in self.items if item.place == place)
+
+    def means(self, item: Item) -> bool:
+        """Whether an item of the past or of a backup is erased because it has all the words."""
+        return bool(self.words) and bool(Sought(words=self.words, archived=None).among([item]))
 
     def held_in(self, value: Any, place: str | None = None, *, said: bool = True) -> bool:
         """Whether a value of JSON, or bytes, hold a text or, in the conversation `place`, a memory that is erased.
         `said`: a text is what somebody said, so the words count."""
         match value:
             case str():
-                return any(form in value for form in self._spelled) or (said and self._is_named_in(value))
+                return any(form in value for form in self._spelled) or (said and self.has_words(value))
             case bytes():
                 return any(form in value for form in self.forms)
             case Mapping():
                 family, name = ("triggers", "name") if "trigger" in value else ("memories", "id")
-                parts = (self.held_in(each, place, said=key in _TEXTS) for key, each in value.items())
-                return (place, family, value.get(name)) in self.keys or any(parts)
+                if (place, family, value.get(name)) in self.keys or self.has_words(said_in(value)):
+                    return True
+                return any(self.held_in(part, place, said=False) for part in value.values())
             case list() | tuple():
-                return any(self.held_in(each, place, said=said) for each in value)
+                return any(self.held_in(part, place, said=said) for part in value)
         return False
 
-    def _is_named_in(self, text: str) -> bool:
-        from nlp.index_terms import index_form
+    def has_words(self, text: str) -> bool:
+        """Whether a text has all the words, as `Sought.words` are looked for."""
+        from nlp.index_terms import seen_form
 
-        said = index_form(text) if self.words else ""
-        return bool(said) and all(index_form(word) in said for word in self.words)
+        form = seen_form(text) if self.words else ""
+        return bool(form) and all(word and word in form for word in self._word_forms)
+
+    def may_be_in(self, text: str) -> bool:
+        """Whether all the words stand in a piece of a file, wherever in it, also as JSON escapes them."""
+        return self.has_words(_unescaped(text))
+
+    def trace_in(self, record: Any) -> Trace | None:
+        """Where a part of a file or a row of a table has all the words: in what was said, or only in a name, such as
+        that of a folder."""
+        if self.held_in(record):
+            return "text"
+        if any(map(self.has_words, _names_in(record))):
+            return "name"
+        return None
 
     def in_recall(self, line: Mapping[str, Any]) -> bool:
         """Whether a line of the record of recalls tells of it."""
         names = {item.id for item in self.items}
         came = [item.get("id") for key in ("came", "near") for item in line.get(key, ())]
         return self.held_in(line) or not names.isdisjoint([*came, *line.get("used", ())])
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Where something that is erased still stands: files or tables, and those in which the words are only a name, which
+    no erasing takes away. `unread`: what could not be searched."""
+
+    texts: tuple[Path, ...] = ()
+    names: tuple[Path, ...] = ()
+    unread: tuple[Path, ...] = ()
+
+    def __add__(self, other: Traces) -> Traces:
+        return Traces(self.texts + other.texts, self.names + other.names, self.unread + other.unread)
+
+
+def said_in(record: Mapping[str, Any]) -> str:
+    """The texts of a record of JSON or of a row, as a search for its item looks for words in them: the text of a memory
+    names roles, so its messages stand for it."""
+    if "conversation" in record and ("said" in record or "came" in record):  # a line of the record of recalls
+        return "\n".join((*_strings_of(record, _TEXTS), *_named_by_recall(record)))
+    keys = set(_TEXTS)
+    if "body" in record:
+        keys |= _TEXTS_OF_ENTRIES
+    if "trigger" in record:
+        keys.add("name")
+    if record.get("messages"):
+        keys.discard("text")
+    parts = [string for key, value in record.items() if key in keys for string in _strings(value)]
+    if isinstance(record.get("messages"), list):
+        parts += [string for message in record["messages"] for string in _said_by(message)]
+    return "\n".join(parts)
+
+
+def _said_by(message: Any) -> Iterator[str]:
+    if isinstance(message, Mapping):
+        yield from _strings(message.get("content"))
+        yield from _strings(message.get("name"))
+
+
+def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
+    """The words of what came or nearly came, and the names of triggers and notes, which have words of people."""
+    yield from _strings(line.get("failed"))
+    for item in (*line.get("came", ()), *line.get("near", ())):
+        yield from item.get("words", ())
+        if item.get("tier") in ("trigger", "note"):
+            yield from _strings(item.get("id"))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All strings in a value of JSON."""
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for part in value.values():
+                yield from _strings(part)
+        case list() | tuple():
+            for part in value:
+                yield from _strings(part)
+
+
+def _strings_of(value: Any, keys: frozenset[str]) -> Iterator[str]:
+    """The strings at these keys, wherever they are in a value of JSON."""
+    match value:
+        case Mapping():
+            for key, part in value.items():
+                yield from _strings(part) if key in keys else _strings_of(part, keys)
+        case list() | tuple():
+            for part in value:
+                yield from _strings_of(part, keys)
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """The strings in a value of JSON that are not texts, nor words of this program."""
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for key, part in value.items():
+                if key not in _TEXTS and key not in _OURS:
+                    yield from _names_in(part)
+        case list() | tuple():
+            for part in value:
+                yield from _names_in(part)
+
+
+def _unescaped(text: str) -> str:
+    """A text with the characters that JSON wrote as `\\u` and four digits."""
+    if "\\u" not in text:
+        return text
+    plain = _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def left_out_text(count: int) -> str:
@@ -96,10 +232,10 @@ def left_out_text(count: int) -> str:
 
 def spellings(text: str) -> set[str]:
     """A text as it is, and as it stands in JSON, also in JSON inside of JSON."""
-    found = {text}
+    forms = {text}
     for _ in range(2):
-        found |= {json.dumps(each, ensure_ascii=ascii_only)[1:-1] for each in found for ascii_only in (True, False)}
-    return found
+        forms |= {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (True, False)}
+    return forms
 
 
 def pieces_of(text: str) -> list[str]:
@@ -112,7 +248,7 @@ def pieces_of(text: str) -> list[str]:
 
 class Tombstones(Protocol):
     """Which texts were erased: a keyed hash of each, and no text; and an erasing that has not ended, with its texts.
-    Blocking calls; they raise OSError."""
+    Blocking calls; they raise StorageError."""
 
     def begin(self, erasure: Erasure) -> None:
         """Keep what is to be erased until `end`, and its texts as tombstones for good."""

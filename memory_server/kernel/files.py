@@ -14,12 +14,13 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 import portalocker
 
+from memory_server.kernel.errors import StorageUnwritable
 from sandbox.locale import _
 
 PRIVATE = ".memory-server"
@@ -77,6 +78,20 @@ def advice_on(error: OSError) -> str:
     return _(
         "{reason}; see that it is a folder on a disk that works, or choose another --data-dir", error.strerror or error
     )
+
+
+@contextlib.contextmanager
+def unwritable(place: Path) -> Iterator[None]:
+    """Every error of the system about a disk becomes a sentence for people, which names the file, or `place`. Raises
+    StorageUnwritable."""
+    try:
+        yield
+    except OSError as error:
+        file = Path(error.filename or place)
+        named = place if isinstance(error, FileRefused) or NEXT.fullmatch(file.name) else file
+        raise StorageUnwritable(
+            _("Nothing was changed in {place}: {advice_on}.", named, advice_on(error)), file
+        ) from error
 
 
 def make_folder(folder: Path) -> None:

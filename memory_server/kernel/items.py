@@ -66,9 +66,12 @@ class Sought:
 
     def among(self, items: Iterable[Item]) -> list[Item]:
         """Those that are meant."""
-        from nlp.index_terms import index_form  # here: hooks do not look for items
+        from nlp.index_terms import seen_form  # here: hooks do not look for items
 
-        words, ids = tuple(map(index_form, self.words)), tuple(each.casefold() for each in self.ids)
+        words = tuple(map(seen_form, self.words))
+        ids = tuple(name.casefold() for name in self.ids)
+        if not all(words):  # all texts hold what nobody can see
+            return []
 
         def meant(item: Item) -> bool:
             early = self.since_ms is not None and item.at_ms < self.since_ms
@@ -79,7 +82,7 @@ class Sought:
                 return False
             if ids and not any(_names(each, item) for each in ids):
                 return False
-            held = index_form("\n".join((item.title, *(item.said or (item.text,)), *item.also))) if words else ""
+            held = seen_form("\n".join((item.title, *(item.said or (item.text,)), *item.also))) if words else ""
             return all(word in held for word in words)
 
         return list(filter(meant, items))

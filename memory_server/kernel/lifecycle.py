@@ -120,6 +120,10 @@ class Lifecycle(Protocol):
     async def texts_of(self, items: Collection[Item]) -> set[str]:
         """All texts of `items`, live or archived, that this engine has, also those that they had before an edit."""
 
+    async def past_texts(self, words: Sequence[str]) -> set[str]:
+        """All texts that memories or entries had when they held all these words, as far as the past is kept. Changes
+        nothing."""
+
     async def erase(self, erasure: Erasure) -> None:
         """Remove for good, from all that this engine keeps, what is erased. Its live items were forgotten before. A
         crash leaves the old or the new state of each store; doing it again finishes."""

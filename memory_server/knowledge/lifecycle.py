@@ -28,6 +28,7 @@ from memory_server.kernel.lifecycle import (
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
+from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import (
     EVERYTHING,
     Change,
@@ -108,7 +109,7 @@ class KnowledgeLifecycle:
             raise InvalidInput(
                 "{change} brought back files of a layer; `memory-server forget` takes them again.", change
             )
-        if operation.detail["folder"] != str(layer.folder.place):
+        if operation.detail.get("folder") != str(layer.folder.place):
             raise InvalidInput("{change} was made in another folder; run undo in that project.", change)
         back = [await layer.restore(key, by=by) for key in operation.detail["keys"]]
         detail = {"change": change, "keys": operation.detail["keys"]}
@@ -116,33 +117,13 @@ class KnowledgeLifecycle:
         return Undone(change_id(made), tuple(HistoryStep(_("knowledge"), each.key) for each in back))
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
-        found: set[str] = set()
-        for scope, store in await self._knowledge.places():
-            names = {item.id for item in items if item.place == place_of(scope)}
-            if not names:
-                continue
+        return await erasing.texts_of(self._knowledge, items)
 
-            def read(held: ScopeView, scope: Scope = scope, names: Collection[str] = names) -> list[str]:
-                meant = [each for each in held.entries(EVERYTHING) if item_of(scope, each).id in names]
-                former = [] if scope.space == "layers" else held.former_texts([each.id for each in meant])
-                now = (text for each in meant for text in (each.body, each.title, *item_of(scope, each).also))
-                return [*former, *now]
-
-            found.update(await store.read(scope, read))
-        return found
+    async def past_texts(self, words: Sequence[str]) -> set[str]:
+        return await erasing.past_texts(self._knowledge, words)
 
     async def erase(self, erasure: Erasure) -> None:
-        """As `Lifecycle.erase`. A repository keeps its own past of the files of a layer."""
-        for scope, store in await self._knowledge.places():
-            if scope.space == "layers" and (names := erasure.in_place(place_of(scope))):
-
-                def decide(held: ScopeView, names: Collection[str] = names) -> tuple[Sequence[Change], None]:
-                    return [Purge(e.id) for e in held.entries(EVERYTHING) if (e.key or e.ref) in names], None
-
-                await store.commit(scope, decide, Operation("erase"))
-        for each in filter(None, (self._store, self._knowledge.ref_options.store)):
-            await each.erase(erasure)
-        self._knowledge.notes.changed()
+        await erasing.erase(self._knowledge, erasure)
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
         if await asyncio.to_thread(backups.knowledge_of(name).exists):

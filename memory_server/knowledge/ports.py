@@ -62,6 +62,10 @@ class ScopeView(Protocol):
         """The texts that these entries had before they were changed, as far as they are kept."""
         ...
 
+    def former_entries(self) -> list[Entry]:
+        """Each entry as it was before a change, as far as that is kept; also those that were removed for good."""
+        ...
+
     def search(self, query: Query) -> Hits:
         """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
         newest first."""

@@ -13,10 +13,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, pieces_of
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of
 from memory_server.kernel.recalls import RecallLog
+from sandbox.locale import _
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")
@@ -29,27 +30,38 @@ def is_together(change: str) -> bool:
     return _TOGETHER.fullmatch(change) is not None
 
 
-def _is_id(given: str) -> bool:
+def _is_id(name: str) -> bool:
     """Whether it looks like an id, and not like a word or a number, either of which people look for."""
-    return given.isascii() and not given.isalpha() and not given.isdecimal() and len(given.split()) == 1
+    return name.isascii() and not name.isalpha() and not name.isdecimal() and len(name.split()) == 1
 
 
-async def find(engines: Engines, given: Sequence[str], where: Sought) -> tuple[list[Item], tuple[str, ...]]:
-    """The items that `given` names by their ids, or else those that hold all its words, newest first; and these words,
-    if they found them. Raises InvalidInput: `given` is blank."""
-    words = tuple(word for each in given for word in each.split())
-    if given and not words:
+def words_in(names: Sequence[str]) -> tuple[str, ...]:
+    """The words that a person wrote. Raises InvalidInput: there is none, or one of which nothing can be seen."""
+    from nlp.index_terms import seen_form
+
+    words = tuple(word for name in names for word in name.split())
+    if names and not all(map(seen_form, words or ("",))):
         raise InvalidInput("Write words of what is meant, or its id: `memory-server forget dentist`.")
+    return words
 
-    async def found(sought: Sought) -> list[Item]:
-        return sorted([item for one in engines for item in await one.find(sought)], key=lambda item: -item.at_ms)
 
-    named = [await found(replace(where, ids=(each,))) for each in given]
-    if given and all(named) and all(map(_is_id, given)):
-        return list({item.key: item for items in named for item in items}.values()), ()
-    if those := await found(replace(where, words=words)):
-        return those, words
-    return (list({item.key: item for items in named for item in items}.values()) if all(named) else []), ()
+async def find(engines: Engines, names: Sequence[str], where: Sought) -> tuple[list[Item], tuple[str, ...]]:
+    """The items that `names` name by their ids, or else those that hold all their words, newest first; and these words,
+    if they found them. Raises InvalidInput: `names` are blank."""
+    words = words_in(names)
+    by_id = [await _items(engines, replace(where, ids=(name,))) for name in names]
+    named = list({item.key: item for items in by_id for item in items}.values())
+    if names and all(by_id) and all(map(_is_id, names)):
+        return named, ()
+    holders = await _items(engines, replace(where, words=words))
+    if holders:
+        return holders, words
+    return (named if all(by_id) else []), ()
+
+
+async def _items(engines: Engines, sought: Sought) -> list[Item]:
+    items = [item for engine in engines for item in await engine.find(sought)]
+    return sorted(items, key=lambda item: -item.at_ms)
 
 
 async def forget(engines: Engines, items: Collection[Item]) -> str | None:
@@ -62,34 +74,47 @@ async def erasure_of(
     engines: Engines, items: Collection[Item], words: Sequence[str] = (), user: str | None = None
 ) -> Erasure:
     """What erasing these items means: they and what the archive has of them, and all their texts, except those that
-    stand in something that stays."""
+    stand in something that stays. What held all of the `words` in the past goes too, whatever has become of it: so
+    words mean something without items."""
     from nlp.index_terms import index_form
 
     everything = [item for engine in engines for item in await engine.find(Sought(archived=None))]
-    keys, texts = {item.key for item in items}, {item.text for item in items}
-    meant = [each for each in everything if each.key in keys]
-    others = [each for each in everything if each.key not in keys]
-    staying = index_form("\n".join(text for each in others for text in (each.text, each.title, *each.also)))
-    found = {text for engine in engines for text in await engine.texts_of(meant)}
+    keys = {item.key for item in items}
+    meant = [item for item in everything if item.key in keys]
+    others = [item for item in everything if item.key not in keys]
+    staying = index_form("\n".join(text for item in others for text in (item.text, item.title, *item.also)))
+    texts = {text for engine in engines for text in await engine.texts_of(meant)}
+    if words:
+        texts |= {text for engine in engines for text in await engine.past_texts(words)}
 
     def alone(these: Iterable[str]) -> tuple[str, ...]:
-        long = {each for each in these if len(each.encode()) >= LEAST_BYTES}
-        return tuple(sorted(each for each in long if index_form(each) not in staying))
+        long = {text for text in these if len(text.encode()) >= LEAST_BYTES}
+        return tuple(sorted(text for text in long if index_form(text) not in staying))
 
-    whole, alike = alone(found), sum(each.text in texts for each in others)
+    whole = alone(texts)
     pieces = alone(piece for text in whole for piece in pieces_of(text))
+    named = {item.text for item in items}
+    alike = sum(item.text in named for item in others)
     return Erasure(tuple(meant), whole, pieces, tuple(words), user, alike)
 
 
 async def erase(engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog) -> None:
     """Erase for good; nothing brings it back, and doing it again finishes what a crash left. It ends by
-    `tombstones.end`."""
+    `tombstones.end`. Raises StorageError: it has to be done again."""
     await asyncio.to_thread(tombstones.begin, erasure)
     for engine in engines:
         await engine.forget(erasure.items, by="erase")
     for engine in engines:
         await engine.erase(erasure)
-    await asyncio.to_thread(recalls.rewrite, lambda line: None if erasure.in_recall(line) else line)
+    await asyncio.to_thread(_erase_recalls, recalls, erasure)
+
+
+def _erase_recalls(recalls: RecallLog, erasure: Erasure) -> None:
+    try:
+        recalls.rewrite(lambda line: None if erasure.in_recall(line) else line)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageUnwritable(_("The record of recalls cannot be written: {reason}.", reason)) from error
 
 
 async def undo(engines: Engines, change: str, place: str | None = None, *, by: str) -> Undone:

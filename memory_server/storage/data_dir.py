@@ -27,7 +27,7 @@ from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import ConversationStore
-    from memory_server.kernel.erasure import Erasure, Tombstones
+    from memory_server.kernel.erasure import Erasure, Tombstones, Traces
     from memory_server.kernel.lifecycle import Ledger
     from memory_server.kernel.private import Pauses
     from memory_server.kernel.recalls import RecallLog
@@ -203,12 +203,33 @@ class Home:
 
         write_pages(folder, pages)
 
-    def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
-        """The files, here and in `others`, in which something that is erased still stands. Those that a killed process
-        left are removed."""
+    def traces(self, erasure: Erasure, *others: Path) -> Traces:
+        """Where something that is erased still stands, here and in the folders or files `others`; tenants have homes of
+        their own. Files that a killed process left are removed. Raises StorageError: not all could be read."""
+        from memory_server.kernel.erasure import Traces
         from memory_server.storage.erased_files import holding
 
-        return [path for place in (self.place, *others) for path in holding(place, erasure.held_in)]
+        traces = Traces()
+        with folders.unwritable(self.place):
+            for place in dict.fromkeys((self.place, *others)):
+                traces += holding(place, erasure, without=[self._tenants])
+        return traces
+
+    def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
+        """The files or tables in which a text that is erased still stands."""
+        return list(self.traces(erasure, *others).texts)
+
+    def tenants_with(self, erasure: Erasure) -> list[str]:
+        """The names of the tenants that have the words of an erasing of this home, or its texts."""
+        from memory_server.storage.erased_files import holding
+
+        with folders.unwritable(self._tenants):
+            tenants = [folder for folder in subfolders(self._tenants) if holding(folder, erasure).texts]
+        return [folder.name.partition("~")[0] for folder in tenants]
+
+    def erase_waiting(self, erasure: Erasure) -> None:
+        """Remove what is erased from the turns that wait for a linked server. Raises StorageUnwritable."""
+        self.outbox.erase(erasure.held_in)
 
     @property
     def not_ours(self) -> str:

@@ -1,4 +1,4 @@
-"""What was erased for good, as files in `{data_dir}/.memory-server/`; and where in a folder given bytes stand.
+"""What was erased for good, as files in `{data_dir}/.memory-server/`; and where in a folder it still stands.
 
 `erased.jsonl` has a hash of each text, `erased.key` the key of the hashes, and `erasing.json` what is being erased
 now.
@@ -6,22 +6,30 @@ now.
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import secrets
+import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from memory_server.kernel import files as folders
-from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.items import Item
+from memory_server.storage.entries import searching
 from memory_server.storage.json_store import codec
 
 _LEFT = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)
 """Files that a killed process left beside those that it was writing."""
+_OF_DATABASE = ("-wal", "-shm", "-journal")
+"""Endings of files beside a database of SQLite. The first holds pages, which are searched for texts; the rows are
+looked through in the database. Another has its locks, which closing it would end."""
+
+
+_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile)
 
 
 class ErasedFiles:
@@ -29,98 +37,145 @@ class ErasedFiles:
 
     def __init__(self, data_dir: Path) -> None:
         private = data_dir / folders.PRIVATE
-        self._hashes, self._key, self._now = private / "erased.jsonl", private / "erased.key", private / "erasing.json"
+        self._hashes = private / "erased.jsonl"
+        self._key = private / "erased.key"
+        self._now = private / "erasing.json"
         self._known: tuple[object, bytes, frozenset[str]] = None, b"", frozenset()
 
     def begin(self, erasure: Erasure) -> None:
-        folders.make_folder(self._now.parent)
-        folders.replace_file(self._now, codec.dumps(asdict(erasure)))
-        if not self._key.exists():
-            folders.replace_file(self._key, secrets.token_bytes(32))
-        key = folders.read_file(self._key)
-        self._add({hash_of(key, text) for text in erasure.marks})
+        with folders.unwritable(self._now.parent):
+            folders.make_folder(self._now.parent)
+            folders.replace_file(self._now, codec.dumps(asdict(erasure)))
+            if not self._key.exists():
+                folders.replace_file(self._key, secrets.token_bytes(32))
+            key = folders.read_file(self._key)
+            self._add({hash_of(key, text) for text in erasure.marks})
 
     def _add(self, hashes: Iterable[str]) -> None:
         lines = sorted(set(hashes) - self.known()[1])
         folders.append_durably(self._hashes, b"".join(f'"{line}"\n'.encode() for line in lines))
 
     def known(self) -> tuple[bytes, frozenset[str]]:
-        lines = (folders.read_if_there(self._hashes) or b"").decode().split()
-        return folders.read_if_there(self._key) or b"", frozenset(line.strip('"') for line in lines)
+        with folders.unwritable(self._hashes.parent):
+            lines = (folders.read_if_there(self._hashes) or b"").decode().split()
+            key = folders.read_if_there(self._key) or b""
+        return key, frozenset(line.strip('"') for line in lines)
 
     def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
-        folders.make_folder(self._key.parent)
-        if not self._key.exists():
-            folders.replace_file(self._key, key)
-        if folders.read_file(self._key) != key:
-            return False
-        self._add(hashes)
-        return True
+        with folders.unwritable(self._key.parent):
+            folders.make_folder(self._key.parent)
+            if not self._key.exists():
+                folders.replace_file(self._key, key)
+            if folders.read_file(self._key) != key:
+                return False
+            self._add(hashes)
+            return True
 
     def begun(self) -> Erasure | None:
-        data = folders.read_if_there(self._now)
+        with folders.unwritable(self._now.parent):
+            data = folders.read_if_there(self._now)
         return None if data is None else begun_of(data)
 
     def end(self) -> None:
-        folders.remove_file(self._now)
-        folders.sync_folder(self._now.parent)
+        with folders.unwritable(self._now.parent):
+            folders.remove_file(self._now)
+            folders.sync_folder(self._now.parent)
 
     def holds(self, texts: Iterable[str]) -> bool:
         try:
-            found = self._hashes.stat()
+            file = self._hashes.stat()
         except OSError:
             return False
-        seen = (found.st_mtime_ns, found.st_size)
-        if self._known[0] != seen:
-            self._known = seen, *self.known()
-        _, key, known = self._known
-        return any(hash_of(key, text) in known for text in texts if text)
+        state = (file.st_mtime_ns, file.st_size)
+        if self._known[0] != state:
+            self._known = (state, *self.known())
+        _state, key, known = self._known
+        return any(not known.isdisjoint(hashes_of(key, text)) for text in texts if text)
 
 
 def begun_of(data: bytes) -> Erasure:
     """What was begun, of the JSON that was kept of it."""
-    found = codec.load_object(data)
-    items = (Item(**{**item, "aliases": (), "also": (), "said": ()}) for item in found.pop("items"))
-    texts = {name: tuple(found[name]) for name in ("texts", "pieces", "words")}
-    return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], found["user"])
+    kept = codec.load_object(data)
+    items = (Item(**{**item, "aliases": (), "also": (), "said": ()}) for item in kept.pop("items"))
+    texts = {name: tuple(kept[name]) for name in ("texts", "pieces", "words")}
+    return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], kept["user"])
 
 
 def hash_of(key: bytes, text: str) -> str:
-    """By which a text is known again."""
-    import hmac  # here, as below: a hook seldom needs it, and waits for what is imported
+    """By which a text is known again; characters that nobody sees do not count."""
+    from nlp.index_terms import seen_form  # here, as below: a hook seldom needs it, and waits for what is imported
 
+    return _hash(key, seen_form(text))
+
+
+def hashes_of(key: bytes, text: str) -> set[str]:
+    """The hashes by which a text may be known: that of older versions counted the characters that nobody sees."""
     from nlp.index_terms import index_form
 
-    return hmac.new(key, " ".join(index_form(text).split()).encode(errors="replace"), "sha256").hexdigest()
+    return {hash_of(key, text), _hash(key, index_form(text))}
 
 
-def holding(folder: Path, held_in: Callable[[bytes], bool]) -> list[Path]:
-    """The files in `folder` whose bytes, unpacked where they are packed, are held. What killed processes left of a
-    write is removed where it is held."""
-    found: list[Path] = []
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            with suppress(FileNotFoundError, folders.FileRefused):
-                if any(map(held_in, _contents(path))):
-                    if _LEFT.fullmatch(path.name):
-                        folders.remove_file(path)
-                    else:
-                        found.append(path)
-    return sorted(found)
+def _hash(key: bytes, form: str) -> str:
+    import hmac
+
+    return hmac.new(key, " ".join(form.split()).encode(errors="replace"), "sha256").hexdigest()
+
+
+def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -> Traces:
+    """The files in `folder`, which may be a file, but not in the folders `without`, in which something that is erased
+    still stands. What killed processes left of a write is removed where it holds that."""
+    texts: list[Path] = []
+    names: list[Path] = []
+    unread: list[Path] = []
+    for path in _files_in(folder, without):
+        try:
+            trace = _trace_in(path, folder, erasure)
+        except FileNotFoundError:  # it was removed meanwhile
+            continue
+        except (folders.FileRefused, PermissionError, *_DAMAGED):
+            unread.append(path)
+            continue
+        if trace == "name":
+            names.append(path)
+        elif trace == "text" and _LEFT.fullmatch(path.name):
+            folders.remove_file(path)
+        elif trace == "text":
+            texts.append(path)
+    return Traces(*(tuple(sorted(paths)) for paths in (texts, names, unread)))
+
+
+def _files_in(folder: Path, without: Collection[Path]) -> Iterator[Path]:
+    if folder.is_file():
+        yield folder
+    for place, subfolders, names in os.walk(folder):
+        subfolders[:] = [name for name in subfolders if Path(place, name) not in without]
+        for name in names:
+            yield Path(place, name)
+
+
+def _trace_in(path: Path, folder: Path, erasure: Erasure) -> Trace | None:
+    if path.name.endswith("-shm"):
+        return None
+    by_name = any(map(erasure.has_words, path.relative_to(folder).parts))
+    for number, data in enumerate(_contents(path)):
+        if erasure.held_in(data):
+            return "text"
+        if erasure.words and not path.name.endswith(_OF_DATABASE):
+            trace = searching.trace_in(data, erasure, None if number else path)
+            if trace == "text":
+                return trace
+            by_name = by_name or trace == "name"
+    return "name" if by_name else None
 
 
 def _contents(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, and what is packed in it."""
-    import gzip
-    import zipfile
-
+    """The bytes of a file, and what is packed in it. Raises one of `_DAMAGED`: it cannot be unpacked."""
     data = folders.read_file(path)
     yield data
-    with suppress(OSError, EOFError, zlib.error, zipfile.BadZipFile):
-        if data.startswith(b"\x1f\x8b"):
-            yield gzip.decompress(data)
-        elif path.suffix == ".zlib":
-            yield zlib.decompress(data)
-        elif data.startswith(b"PK\x03\x04"):
-            with zipfile.ZipFile(path) as packed:
-                yield from map(packed.read, packed.namelist())
+    if data.startswith(b"\x1f\x8b"):
+        yield gzip.decompress(data)
+    elif path.suffix == ".zlib":
+        yield zlib.decompress(data)
+    elif data.startswith(b"PK\x03\x04"):
+        with zipfile.ZipFile(path) as packed:
+            yield from map(packed.read, packed.namelist())

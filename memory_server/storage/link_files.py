@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,18 @@ class Outbox:
         with contextlib.suppress(FileNotFoundError):
             folders.take_name(self._path(number), aside)
         return aside
+
+    def erase(self, holds: Callable[[Any], bool]) -> None:
+        """Remove each turn, also of those put aside, that `holds` is true of. Raises StorageUnwritable."""
+        with folders.unwritable(self._folder):
+            for path in [*self._folder.glob("*.json"), *(self._folder / "refused").glob("*.json")]:
+                data = folders.read_if_there(path) or b""
+                try:
+                    turn: Any = codec.load_object(data)
+                except codec.NotARecord:
+                    turn = data.decode(errors="replace")
+                if holds(turn):
+                    folders.remove_file(path)
 
     def refused(self) -> int:
         with contextlib.suppress(OSError):

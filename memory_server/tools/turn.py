@@ -167,6 +167,11 @@ _FORGETS = ("memories", "triggers", "notes", "refs")
 """What a model may forget: facts of users and entries of layers are others' too, and have tools of their own."""
 
 
+_NOT_SEARCHED = _(
+    "What is kept of the past was not searched: only the user erases that, by `memory-server forget WORDS --for-good`."
+)
+
+
 class ForgetRow(Result):
     id: str
     family: str = Field(description="`memories`, `triggers`, `notes` or `refs`")
@@ -180,11 +185,13 @@ class ForgetResult(Result):
     items: Annotated[list[ForgetRow], Field(description="The newest of them")]
     forgotten: bool = Field(description="false: nothing was changed yet")
     changeId: str | None = Field(None, description="Brings all of it back: `memory-server undo ID`")
+    note: str | None = Field(None, description="What was not searched")
 
     def __str__(self) -> str:
         lines = [f"- {one_line(item.id)} {one_line(item.text)}" for item in self.items]
         if not self.found:
-            return _("Nothing has these words or ids, so nothing was forgotten; try fewer or other words.")
+            none = _("No memory, trigger, note or ref in use has these words or ids; try fewer or other words.")
+            return joined(" ", [none, self.note or _NOT_SEARCHED])
         if not self.forgotten:
             said = _("This would go; call again with confirm: true if all of it is meant, else with ids:")
         else:
@@ -228,4 +235,5 @@ async def forget(
     if sought.words:
         memories.forgotten[call.session_id] = sought.words, memories.services.clock()
     rows = ForgetRow.each(meant[:_MOST_SHOWN])
-    return ForgetResult(found=len(meant), items=rows, forgotten=change is not None, changeId=change)
+    note = None if meant else _NOT_SEARCHED
+    return ForgetResult(found=len(meant), items=rows, forgotten=change is not None, changeId=change, note=note)

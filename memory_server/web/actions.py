@@ -103,6 +103,10 @@ async def _erase(view: View, form: Form) -> Flash:
     left = await view.site.eraser.erase(erasure, form.get("backup", []))
     if left:
         return Flash(_("Erased here; it is still in {places}.", ", ".join(left)))
+    if erasure.unsearched:
+        return Flash(
+            _("Erased for good. Its text was looked for nowhere else: it is very short, or stays in another one.")
+        )
     return Flash(_("Erased for good. The whole folder was searched: found in 0 places."))
 
 

@@ -72,8 +72,9 @@ def test_what_holds_the_words_is_shown_and_forgotten_and_one_undo_brings_it_back
         (("forget", "Halloran", "Miso", "--yes"), "Nothing here holds these words"),
         (("forget", "--yes"), "Write words of what is meant"),
         (("forget", "Halloran", "--yes", "-c", "nowhere"), "There is no conversation nowhere"),
-        (("forget", "Halloran", "--yes", "--family", "notes"), "Nothing here holds these words"),
-        (("forget", "Halloran", "--yes", "--since", "2026-06-26"), "Nothing here holds these words"),
+        (("forget", "Halloran", "--yes", "--family", "notes"), "No memory or other entry that you chose holds"),
+        (("forget", "Halloran", "--yes", "--since", "2026-06-26"), "No memory or other entry that you chose holds"),
+        (("forget", "\u200b", "--yes"), "Write words of what is meant"),
         (("forget", "Halloran", "--yes", "--until", "yesterday"), "is not a time"),
         (("--read-only", "forget", "Halloran", "--yes"), "read_only"),
     ],
@@ -195,9 +196,11 @@ def test_what_an_erasing_left_in_backups_can_be_erased_there_later(run: Run) -> 
     run("backup", "before")
     run("forget", "halloran", "--for-good", "--yes")
     again = "forget", "halloran", "--for-good", "--in-backups"
-    assert "would be erased from: before" in run(*again, "--dry-run")
+    assert "Only backups hold these words (before)" in run("forget", "halloran", "--for-good", "--yes", status=2)
+    assert "Only backups hold these words: before" in run(*again, "--dry-run")
     assert "nobody is there to be asked" in run(*again, status=2)
-    assert "no backup that can be read does any more: before" in run(*again, "--yes")
+    assert "found in 0 places" in run(*again, "--yes")
+    assert "Nothing here holds these words" in run(*again, "--yes", status=2)
     for erased in (Path(os.environ["MEMORY_SERVER_DATA_DIR"]) / ".memory-server").glob("erased.*"):
         erased.unlink()  # so that only the backup decides what a restore brings
     run("backup", "restore", "before")

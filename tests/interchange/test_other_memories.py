@@ -459,6 +459,28 @@ def test_two_pages_of_one_title_are_two_notes_and_a_topic_known_here_is_the_same
     assert "notes got 1 replaced, 1 unchanged" in run("import", "v")[1]
 
 
+def test_pages_that_memory_server_wrote_for_people_are_refused_with_the_right_form(run: Run) -> None:
+    write("v/own.md", "# Memories of a trip\n\nBy train, and not by plane\n")
+    run("import", "v")
+    run("remember", "My keeper is Quxlantern")
+    trigger = {"name": "tea", "prompt": "Mention tea", "trigger": "match_keys(context.messages, ['tea']) > 0"}
+    run("call", "add_long_term_memory", json.dumps(trigger))
+    run("call", "remember", json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 connections"}))
+    run("export", "v/export.md", "--format", "markdown")
+    run("knowledge", "document", "--output", "v/pages")
+    Path("triggers.md").write_text(
+        "# Memories\n\n## default\n\n### Long-term\n\n**tea** (2026-01-02 10:00)\n\n> Mention\n"
+    )
+    for page in ("v/export.md", "v/pages/tech.md", "triggers.md"):
+        status, out, _err = run("import", page)
+        assert status == 1, page
+        assert "import the form native" in out, page
+        assert "0 memories can be used, 1 record left out" in out, page
+    status, out, _err = run("import", "v")
+    assert "notes got 1 unchanged" in out, "a page of somebody stays a page"
+    assert out.count("import the form native") >= 2
+
+
 def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
     write("v/good.md", "# Good\nfine\n")
     write("secret.md", "# Secret\n1234\n")

@@ -269,8 +269,9 @@ class BackupFileWriter:
         for part in (self._gzip, self._file):
             with contextlib.suppress(OSError, ValueError):
                 part.close()
-        folders.remove_file(self._aside)
-        folders.remove_file(self._knowledge)
+        with contextlib.suppress(OSError):  # the next backup removes what is left; the first error is the one to say
+            folders.remove_file(self._aside)
+            folders.remove_file(self._knowledge)
 
     def _publish(self) -> None:
         """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other. The

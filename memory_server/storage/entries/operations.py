@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.scopes import KEY_BYTES, Scope, Space, vector_key
@@ -16,6 +16,9 @@ from memory_server.knowledge.ports import Committed, Decide, Later
 from memory_server.storage.entries.database import Database
 
 T = TypeVar("T")
+_TEXTS = ("title", "body", "tags", "examples", "metadata", "source", "key")
+"""The columns of an entry with what people said, and those of them that hold JSON."""
+_JSON = ("tags", "examples", "metadata")
 _CHANGED = "INSERT INTO changes(operation, entry, before, after_version) VALUES(?, ?, ?, ?)"
 _VECTOR_MS = 86_400_000
 """A vector that no live entry has, such as that of a query, is kept for a day."""
@@ -101,25 +104,27 @@ def erase(connection: Database, erasure: Erasure, *, past: bool = False) -> None
     """Delete what is erased from all tables. Of the `past`, such as a former copy, also entries that hold a text of it:
     nobody could see and name those."""
     execute, read = connection.execute, connection.json_of
-    texts = "e.title, e.body, e.tags, e.examples, e.metadata, e.source, e.key"
+    columns = ", ".join(f"e.{name}" for name in _TEXTS)
     rows = execute(
-        f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {texts} FROM entries e JOIN scopes s ON s.id = e.scope"
+        f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {columns} FROM entries e JOIN scopes s ON s.id = e.scope"
     )
-    for number, ref, vector, space, owner, *held in rows.fetchall():
+    entries: dict[int, dict[str, Any]] = {}
+    for number, ref, vector, space, owner, *values in rows.fetchall():
         place = "/".join(filter(None, (space, owner)))
-        values = [*held[:2], *(read(each, []) for each in held[2:5]), *held[5:]]
-        if {ref, str(number)} & erasure.in_place(place) or (past and erasure.held_in(values)):
+        entry = dict(zip(_TEXTS, values, strict=True))
+        entry |= {name: read(entry[name], []) for name in _JSON}
+        if {ref, str(number)} & erasure.in_place(place) or (past and erasure.held_in(entry)):
             execute("DELETE FROM vectors WHERE key = ?", (vector,))
             connection.view(Scope(space, owner)).unindex(number)
             execute("DELETE FROM entries WHERE id = ?", (number,))
             execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (number,))
+        else:
+            entries[number] = entry
     for item in erasure.items:
         if item.family == "memories":
             key = vector_key("", Scope("conversations", item.place), item.text)[4:]
             execute("DELETE FROM vectors WHERE substr(key, 5) = ?", (key,))
-    for number, before in execute("SELECT rowid, before FROM changes WHERE before NOTNULL").fetchall():
-        if erasure.held_in(read(before, {})):
-            execute("UPDATE changes SET before = '{}' WHERE rowid = ?", (number,))
+    _erase_changes(connection, erasure, entries)
     for seq, caller, detail, error in execute("SELECT seq, caller, detail, error FROM operations").fetchall():
         if erasure.held_in([read(caller, {}), read(detail, {}), error]):
             execute("UPDATE operations SET caller = '{}', detail = '{}', error = NULL WHERE seq = ?", (seq,))
@@ -134,6 +139,21 @@ def erase(connection: Database, erasure: Erasure, *, past: bool = False) -> None
         )
         execute(f"DELETE FROM operations WHERE scope IN {of_user}", (erasure.user,))
         execute(f"DELETE FROM scopes WHERE id IN {of_user} AND id NOT IN (SELECT scope FROM entries)", (erasure.user,))
+
+
+def _erase_changes(connection: Database, erasure: Erasure, entries: dict[int, dict[str, Any]]) -> None:
+    """Take what is erased out of the texts that entries had before. A change keeps only what it replaced, so each entry
+    is followed back, from the one that is there now."""
+    rows = connection.execute(
+        "SELECT rowid, entry, before FROM changes WHERE before NOTNULL ORDER BY operation DESC, rowid DESC"
+    )
+    for number, entry, before in rows.fetchall():
+        replaced = connection.json_of(before, {})
+        former = {"body": "", **entries.get(entry, {}), **replaced}
+        entries[entry] = former
+        has_texts = not replaced.keys().isdisjoint(_TEXTS)
+        if erasure.held_in(replaced) or (has_texts and erasure.held_in(former)):
+            connection.execute("UPDATE changes SET before = '{}' WHERE rowid = ?", (number,))
 
 
 def complete(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from memory_server.kernel import files as folders
@@ -11,6 +12,20 @@ from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.projects import refuse_foreign
 from sandbox.locale import _
+
+FOLDER = "memory-docs"
+"""Where pages are written if no other folder is named."""
+
+
+def pages_in(*folders_of_pages: Path) -> list[Path]:
+    """The files in these folders that `write_pages` made; a folder need not be there."""
+    pages: list[Path] = []
+    for folder in dict.fromkeys(folders_of_pages):
+        for path in sorted(folder.glob("*.md")):
+            with suppress(OSError):
+                if folders.read_file(path, links=False).startswith(MARK.encode()):
+                    pages.append(path)
+    return pages
 
 
 def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:

@@ -33,6 +33,7 @@ from memory_server.knowledge.entry import (
     Query,
     Share,
     change_id,
+    changed_by_json,
     difference,
     json_of,
     seq_of,
@@ -189,6 +190,21 @@ class ScopeRows:
         )
         values = [self._connection.json_of(row[0], {}) for row in rows]
         return [each[name] for each in values for name in ("body", "title", "source") if each.get(name)]
+
+    def former_entries(self) -> list[Entry]:
+        rows = self._connection.execute(
+            "SELECT c.entry, c.before FROM changes c JOIN operations o ON o.seq = c.operation "
+            "WHERE o.scope = ? AND c.before NOTNULL ORDER BY c.operation DESC, c.rowid DESC",
+            (self._number,),
+        ).fetchall()
+        entries = {entry.id: entry for entry in self.rows("true", [])}
+        former: list[Entry] = []
+        for number, before in rows:
+            values = self._connection.json_of(before, {})
+            entries[number] = changed_by_json(entries.get(number, Entry("")), values)
+            if values.keys() & _TEXTS:
+                former.append(entries[number])
+        return former
 
     def search(self, query: Query) -> Hits:
         sought = sought_in(query.text) if self._number is not None else ()

@@ -28,6 +28,7 @@ from memory_server.kernel import times
 from memory_server.kernel.nesting import deeper
 from memory_server.storage.json_store import codec
 from memory_server.storage.partition import journal
+from memory_server.storage.text_records import records_in
 from sandbox.locale import _
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,8 @@ class Past:
             if (after := b"".join(map(kept, before.splitlines()))) != before:
                 folders.replace_file(self._private / name, after)
         for path, _time in broken_files(self._private):
-            if erased(folders.read_file(path)):
+            data = folders.read_file(path)
+            if erased(data) or any(map(erased, records_in(data.decode(errors="replace")))):
                 folders.remove_file(path)
 
 

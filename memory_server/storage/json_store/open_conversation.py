@@ -25,7 +25,7 @@ from memory_server.conversations.changes import Commit, change_id
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
@@ -306,11 +306,5 @@ class OpenConversation:
 
 def translated(path: Path, call: Callable[[], T]) -> T:
     """`call()`; an error of the system about the disk becomes a sentence for people, which names the file."""
-    try:
+    with folders.unwritable(path):
         return call()
-    except OSError as error:
-        file = Path(error.filename or path)
-        place = path if isinstance(error, folders.FileRefused) else file
-        raise StorageUnwritable(
-            _("Nothing was changed in {place}: {advice_on}.", place, folders.advice_on(error)), file
-        ) from error

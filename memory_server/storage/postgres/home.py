@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from memory_server.kernel.erasure import Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding, Grade
@@ -99,8 +100,12 @@ class PostgresHome(Home):
             erased=self.erased.holds,
         )
 
-    def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
-        return [*self.erased.holding(erasure), *super().holding(erasure, *others)]
+    def traces(self, erasure: Erasure, *others: Path) -> Traces:
+        return self.erased.holding(erasure) + super().traces(erasure, *others)
+
+    def tenants_with(self, erasure: Erasure) -> list[str]:
+        in_tables = [name for name in self.tenant_names() if ErasedRows(self.database, name).holding(erasure).texts]
+        return sorted({*in_tables, *super().tenants_with(erasure)})
 
     @property
     def not_ours(self) -> str:

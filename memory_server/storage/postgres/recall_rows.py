@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from errno import EIO
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from psycopg import sql
 
-from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
-from memory_server.storage.erased_files import begun_of, hash_of
+from memory_server.storage.entries import searching
+from memory_server.storage.erased_files import begun_of, hash_of, hashes_of
 from memory_server.storage.json_store import codec
 from memory_server.storage.postgres.connection import Attempt, Connection, Database, Work
-from memory_server.storage.postgres.entry_rows import OwnRows, kept
+from memory_server.storage.postgres.entry_rows import OwnRows, as_given, kept
 
 T = TypeVar("T")
 _SMALL_SECONDS, _VACUUM_SECONDS = 2.0, 600.0
 _PAGE = 500
+_WITH_TEXT = ("text", "json", "jsonb", "bytea", "tsvector", "ARRAY")
+"""Types of columns that can have texts."""
+_FROM_TEXTS = ("vector", "folded")
+"""Columns with terms that were made of the texts of an entry that is there."""
 _ERASED = "INSERT INTO erased(hash) VALUES(?) ON CONFLICT DO NOTHING"
 _KEY = "SELECT key FROM memory_server.all_erasures WHERE tenant = %s"
 _KNOWN = "SELECT 1 FROM memory_server.all_erased WHERE tenant = %s AND hash = ANY(%s) LIMIT 1"
@@ -46,11 +51,13 @@ itself (`new`). Its commit does not wait for the disk, because the loss of the l
 
 
 class _Rows:
+    """Statements about small things of a tenant. They raise StorageError."""
+
     def __init__(self, database: Database, tenant: str) -> None:
         self._database, self._tenant = database, tenant
 
     def _do(self, work: Callable[[OwnRows], T], *, writes: bool = True) -> T:
-        """What `work`, which may run twice, gives. Raises OSError."""
+        """What `work`, which may run twice, gives."""
 
         def do(attempt: Attempt) -> T:
             rows = OwnRows(attempt, self._tenant, writes=writes)
@@ -63,14 +70,17 @@ class _Rows:
 
     def _ask(self, work: Work[T]) -> T:
         """The same with statements that name their tenant, each a transaction of its own."""
-        try:
-            return self._database.work(work, seconds=_SMALL_SECONDS)
-        except StorageError as error:
-            raise OSError(EIO, str(error)) from error
+        return self._database.work(work, seconds=_SMALL_SECONDS)
 
 
 class RecallRows(_Rows):
     """As `RecallLog`. A line that was sent when the connection was lost may be there twice."""
+
+    def _ask(self, work: Work[T]) -> T:
+        try:
+            return super()._ask(work)
+        except StorageError as error:
+            raise OSError(EIO, str(error)) from error
 
     def append(self, *lines: Line) -> None:
         if more := lines[LINES_AFTER_A_CUT:]:
@@ -157,22 +167,50 @@ class ErasedRows(_Rows):
                 self._key = bytes(found[0])
             if (key := self._key) is None:
                 return False
-            return ask(_KNOWN, [tenant, [hash_of(key, text) for text in texts if text]]).fetchone() is not None
+            hashes = sorted(set().union(*(hashes_of(key, text) for text in texts if text)))
+            return ask(_KNOWN, [tenant, hashes]).fetchone() is not None
 
         return self._ask(work)
 
-    def holding(self, erasure: Erasure) -> list[Path]:
+    def holding(self, erasure: Erasure) -> Traces:
         """The tables in which something that is erased still stands, of the rows of this tenant."""
 
-        def work(attempt: Attempt) -> list[Path]:
+        def work(attempt: Attempt) -> Traces:
+            traces: dict[str, Trace | None] = {}
             with attempt.connection.transaction():
-                return [
-                    Path(f"memory_server.{table}")
-                    for table, columns in _columns(attempt.connection).items()
-                    if any(map(erasure.held_in, _values(attempt.connection, table, columns, self._tenant)))
-                ]
+                for table, columns in _columns(attempt.connection).items():
+                    rows = _rows(attempt.connection, table, columns, self._tenant)
+                    traces[table] = _trace_among(rows, erasure)
+            return Traces(*(_tables_with(traces, kind) for kind in ("text", "name")))
 
         return self._database.work(work, seconds=_VACUUM_SECONDS)
+
+
+def _tables_with(traces: Mapping[str, Trace | None], kind: str) -> tuple[Path, ...]:
+    return tuple(Path(f"memory_server.{table}") for table, trace in traces.items() if trace == kind)
+
+
+def _trace_among(rows: Iterable[dict[str, Any]], erasure: Erasure) -> Trace | None:
+    by_name = False
+    for row in rows:
+        if any(map(erasure.held_in, _bytes_in(row))):
+            return "text"
+        if erasure.words:
+            trace = _trace_in(row, erasure)
+            if trace == "text":
+                return trace
+            by_name = by_name or trace == "name"
+    return "name" if by_name else None
+
+
+def _trace_in(row: dict[str, Any], erasure: Erasure) -> Trace | None:
+    """A copy of a database is a value, whose rows count; any other row is a record."""
+    copies = [value for value in row.values() if isinstance(value, bytes) and value.startswith(searching.SIGNATURE)]
+    for copy in copies:
+        if trace := searching.trace_in(copy, erasure):
+            return trace
+    texts = {name: value for name, value in row.items() if name not in _FROM_TEXTS}
+    return searching.trace_among([searching.row_of(texts)], erasure)
 
 
 def _key_of(rows: OwnRows, key: bytes) -> bytes:
@@ -192,23 +230,31 @@ def _columns(connection: Connection) -> dict[str, dict[str, str]]:
     return found
 
 
-def _values(connection: Connection, table: str, columns: dict[str, str], tenant: str) -> Iterator[bytes]:
-    """What the rows of a tenant hold, unpacked where it is packed."""
+def _rows(connection: Connection, table: str, columns: dict[str, str], tenant: str) -> Iterator[dict[str, Any]]:
+    """What the rows of a tenant hold in the columns that can have texts."""
     own = {"tenant": "tenant = %s", "place": "place in (select place from memory_server.partitions where tenant = %s)"}
     where = next((condition for column, condition in own.items() if column in columns), None)
     if where is None:
         return
-    held = [name for name, kind in columns.items() if kind in ("text", "json", "jsonb", "bytea", "tsvector", "ARRAY")]
+    names = [name for name, kind in columns.items() if kind in _WITH_TEXT and name != "tenant"]
     chosen = sql.SQL(", ").join(
-        sql.SQL("{}" if columns[name] == "bytea" else "{}::text").format(sql.Identifier(name)) for name in held
+        sql.SQL("{}" if columns[name] == "bytea" else "{}::text").format(sql.Identifier(name)) for name in names
     )
     query = sql.SQL("select {} from {} where " + where).format(chosen, sql.Identifier("memory_server", table))
+    if not names:
+        return
     with connection.cursor(name="memory_server_search") as cursor:
         cursor.itersize = _PAGE
         cursor.execute(query, [tenant])
-        for row in cursor:
-            for value in filter(None, row):
-                data = value.encode() if isinstance(value, str) else bytes(value)
-                yield data
-                with suppress(zlib.error):
-                    yield zlib.decompress(data)
+        for values in cursor:
+            row = dict(zip(names, map(as_given, values), strict=True))
+            yield {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items()}
+
+
+def _bytes_in(row: Mapping[str, Any]) -> Iterator[bytes]:
+    """The values of a row, also unpacked where they are packed."""
+    for value in filter(None, row.values()):
+        data = value.encode() if isinstance(value, str) else value
+        yield data
+        with suppress(zlib.error):
+            yield zlib.decompress(data)

@@ -1,0 +1,226 @@
+"""`forget --for-good`: say what is erased and where, ask, erase it, and search all that is kept for it."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_server.app import App
+from memory_server.cli.terminal import complain, confirmed, console, escape
+from memory_server.kernel.erasure import Erasure, Traces
+from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.items import Item, Sought
+from memory_server.memories import forgetting
+from memory_server.storage.entries.pages import FOLDER, pages_in
+from memory_server.storage.projects import folder_of_work
+from sandbox.locale import _, counted, joined
+
+_PLACES = _(
+    "Its text leaves all that is kept here: memories, archive, history, journal, snapshots, what repairs set aside, "
+    "the record of recalls, notes and other entries with their past, index and vectors, free pages, logs and former "
+    "copies of the database, turns that wait for a linked server, and Markdown files of layers. This cannot be undone."
+)
+_NOT_OURS = _("Not in our hands: transcripts of clients, copies elsewhere, and what git keeps of the files of layers.")
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What a search found after an erasing, and why some backups could not be written again."""
+
+    traces: Traces
+    damaged: tuple[str, ...] = ()
+
+
+async def items_for_good(app: App, flags: Namespace, where: Sought, items: Sequence[Item], words: Sequence[str]) -> int:
+    """Erase these items; 1 if they are found outside of the backups, or in them though they were to be written
+    again."""
+    engines = app.memories.engines
+    count = counted(len(items), "memory")
+    erasure = await forgetting.erasure_of(engines, items, words, flags.user)
+    backups = await backups_with(app, erasure)
+    _say_what_goes(app, flags, erasure, backups)
+    if flags.dry_run:
+        console().print(_("Would erase {count}.", count))
+        return 0
+    if not _may_erase(flags, _("Erase {count} for good?", count)):
+        return 0
+    now, _words = await forgetting.find(engines, flags.words, where)  # while somebody thought, others wrote
+    if {item.key for item in now} != {item.key for item in items}:
+        raise InvalidInput("What is meant has changed meanwhile, and nothing was erased; run the command again.")
+    return await finish(app, erasure, backups if flags.in_backups else [])
+
+
+async def past_for_good(app: App, flags: Namespace) -> int:
+    """Erase words that no item holds, from all that is kept of the past. Raises InvalidInput: all was searched, and
+    nothing holds them."""
+    words = forgetting.words_in(flags.words)
+    erasure = await forgetting.erasure_of(app.memories.engines, (), words)
+    traces = await search(app, erasure)
+    past = _past(app, traces)
+    backups = await _backups_among(app, traces.texts)
+    if not past and not (backups and flags.in_backups):
+        raise await nothing_holds(app, erasure, traces)
+    out = console()
+    if past:
+        out.print(_("Only what is kept of the past holds these words, in {places}:", counted(len(past), "place")))
+        for path in past:
+            out.print(escape(str(path)))
+    else:
+        out.print(escape(_("Only backups hold these words: {names}", ", ".join(backups))))
+    return await _without_items(app, flags, erasure, backups)
+
+
+async def user_for_good(app: App, flags: Namespace) -> int:
+    """Erase what is kept of a user of whom there is no fact any more. Raises InvalidInput: there is nothing."""
+    if f"sessions/{flags.user}" not in await app.knowledge.lifecycle.places():
+        raise InvalidInput("There are no facts of the user {user}, and no history of them.", flags.user)
+    console().print(escape(_("There is only a history of the user {user}.", flags.user)))
+    erasure = await forgetting.erasure_of(app.memories.engines, (), (), flags.user)
+    return await _without_items(app, flags, erasure, [])
+
+
+async def _without_items(app: App, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> int:
+    _say_what_goes(app, flags, erasure, backups)
+    if flags.dry_run:
+        console().print(_("Would erase it."))
+        return 0
+    if not _may_erase(flags, _("Erase it for good?")):
+        return 0
+    return await finish(app, erasure, backups if flags.in_backups else [])
+
+
+async def refusal(app: App, names: Sequence[str]) -> InvalidInput:
+    """Why nothing is forgotten where no item holds the words, after all that is kept was searched for them."""
+    erasure = await forgetting.erasure_of(app.memories.engines, (), forgetting.words_in(names))
+    traces = await search(app, erasure)
+    past = _past(app, traces)
+    if not past:
+        return await nothing_holds(app, erasure, traces)
+    return InvalidInput(
+        "Nothing that is in use holds these words, but what is kept of the past does, in {places}; "
+        "`memory-server forget --for-good` erases it there.",
+        counted(len(past), "place"),
+    )
+
+
+def _past(app: App, traces: Traces) -> list[Path]:
+    return [path for path in traces.texts if path.parent != app.home.backups.folder]
+
+
+async def nothing_holds(app: App, erasure: Erasure, traces: Traces) -> InvalidInput:
+    """The sentence that no text holds the words, after all was searched: it says where else they are, and what could
+    not be searched."""
+    tenants = await asyncio.to_thread(app.home.tenants_with, erasure)
+    backups = await _backups_among(app, traces.texts)
+    if backups:
+        names = ", ".join(backups)
+        first = _("Only backups hold these words ({names}); add --for-good --in-backups to erase them there.", names)
+    else:
+        first = _("Nothing here holds these words; `memory-server list` shows what is kept.")
+    return InvalidInput(joined(" ", [first, *_also_said(traces, tenants)]))
+
+
+async def finish(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
+    """Erase, and say where it is found afterwards; the status of the command."""
+    out = console()
+    erased = await erase(app, erasure, backups)
+    for reason in erased.damaged:
+        complain(reason)
+    if erasure.items:
+        out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
+    else:
+        out.print(_("Erased."))
+    left = erased.traces.texts
+    out.print(_("All that is kept was searched: found in {places}.", counted(len(left), "place")))
+    for path in left:
+        out.print(escape(str(path)))
+    if erasure.unsearched:
+        short = counted(erasure.unsearched, "memory")
+        out.print(
+            _(
+                "The text of {short} was looked for nowhere else: it has less than 8 bytes, or stays in another one.",
+                short,
+            )
+        )
+    tenants = await asyncio.to_thread(app.home.tenants_with, erasure)
+    for sentence in _also_said(erased.traces, tenants):
+        out.print(escape(sentence))
+    folder = app.home.backups.folder
+    return int(bool(erased.damaged) or any(backups or path.parent != folder for path in left))
+
+
+def _also_said(traces: Traces, tenants: Sequence[str]) -> list[str]:
+    sentences = []
+    if traces.names:
+        places = ", ".join(map(str, traces.names))
+        sentences.append(_("As a name of a conversation, folder or user, the words stay in {places}.", places))
+    if tenants:
+        names = ", ".join(tenants)
+        sentences.append(_("Tenants have it too ({names}); add --tenant NAME to erase it there.", names))
+    if traces.unread:
+        places = ", ".join(map(str, traces.unread))
+        sentences.append(_("This could not be searched: {places}.", places))
+    return sentences
+
+
+def _say_what_goes(app: App, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> None:
+    out = console()
+    out.print(_PLACES)
+    if backups:
+        whose = _("and of these backups") if flags.in_backups else _("but not of these backups (--in-backups)")
+        out.print(escape(_("{where}: {backups}", whose, ", ".join(backups))))
+    if erasure.alike:
+        same = counted(erasure.alike, "memory")
+        out.print(_("Elsewhere {same} with the same text stays; it is not among those that you named.", same))
+    out.print(_NOT_OURS)
+    if also := app.home.not_ours:
+        out.print(also)
+
+
+def _may_erase(flags: Namespace, question: str) -> bool:
+    """Whether --yes is given, or a person at the terminal agrees. Raises InvalidInput: nobody is there."""
+    without = _("Nothing was erased, because nobody is there to be asked; add --yes to erase it.")
+    if flags.yes or confirmed(question, otherwise=without):
+        return True
+    console().print(_("Nothing was erased."))
+    return False
+
+
+async def erase(app: App, erasure: Erasure, backups: Sequence[str]) -> Erased:
+    """Erase for good, also from these backups, and search for it."""
+    home = app.home
+    damaged: list[str] = []
+    await asyncio.to_thread(app.recalls.write)
+    await forgetting.erase(app.memories.engines, erasure, home.erased, home.recalls)
+    await asyncio.to_thread(home.erase_waiting, erasure)
+    for name in backups:
+        try:
+            await app.memories.backups.erase(name, erasure)
+        except StorageError as error:
+            damaged.append(str(error))
+    await asyncio.to_thread(home.erased.end)
+    return Erased(await search(app, erasure), tuple(damaged))
+
+
+async def search(app: App, erasure: Erasure) -> Traces:
+    """Where it stands in all that is kept, in files of layers, and in pages that were made of notes."""
+    places = [layer.folder.place for layer in app.knowledge.layers.known]
+    documents = [app.settings.notes.documents] if app.settings.notes.documents else []
+    tops = [Path(top) for top in (folder_of_work(Path()), ".") if top is not None]
+    pages = await asyncio.to_thread(pages_in, *documents, *(top.absolute() / FOLDER for top in tops))
+    return await asyncio.to_thread(app.home.traces, erasure, *places, *pages)
+
+
+async def backups_with(app: App, erasure: Erasure) -> list[str]:
+    """The names of the backups that hold it, or that cannot be read and may."""
+    traces = await asyncio.to_thread(app.home.traces, erasure)
+    return await _backups_among(app, [*traces.texts, *traces.unread])
+
+
+async def _backups_among(app: App, paths: Sequence[Path]) -> list[str]:
+    files = [path.name for path in paths if path.parent == app.home.backups.folder]
+    names = [backup.name for backup in await app.memories.backups.listed()]
+    return [name for name in names if any(file.startswith(f"{name}.") for file in files)]

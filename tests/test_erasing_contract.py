@@ -1,0 +1,297 @@
+"""Erasing words that stand only in the past: whatever way they came there, no answer denies them before they are
+erased, and nothing holds them afterwards. For homes in files and in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from postgres_entries import everywhere, url_of_its_own
+
+from memory_server.app import App, open_memory
+from memory_server.cli.parser import main
+from memory_server.config import Settings
+from memory_server.kernel.messages import Message
+from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.storage.json_store import history_files
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import call
+
+ALICE = SessionIds("alice")
+TRIGGER = "match_keys(context.messages, ['tea']) > 0"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A home of these tests, as a program and as a command name it; `store` None: it is the folder `data`."""
+
+    data: Path
+    store: str | None
+
+    @property
+    def settings(self) -> Settings:
+        layers = {"project_dir": self.data.parent / "project"}
+        return Settings(seed=1, store=self.store, layers=layers)  # type: ignore[arg-type]
+
+    def places_of(self, word: str) -> list[str]:
+        """Where the word stands on the disk, packed or not, and in the tables of the whole database."""
+        tables = [] if self.store is None else everywhere(word)
+        return tables + [str(path) for path in self.data.rglob("*") if path.is_file() and word.encode() in _bytes(path)]
+
+
+def _bytes(path: Path) -> bytes:
+    data = path.read_bytes()
+    with suppress(OSError, EOFError):
+        data += gzip.decompress(data)
+    with suppress(zlib.error):
+        data += zlib.decompress(data)
+    return data
+
+
+@pytest.fixture(params=["folder", "postgres"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path, elsewhere: None) -> Iterator[Kept]:
+    with ExitStack() as stack:
+        store = stack.enter_context(url_of_its_own()) if request.param == "postgres" else None
+        yield Kept(tmp_path / "data", store)
+
+
+@pytest.fixture
+def run(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """`run("forget", "cat")`: the status of the command, and all that it says."""
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(kept.data))
+    if kept.store is not None:
+        monkeypatch.setenv("MEMORY_SERVER_STORE", kept.store)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status = main(list(arguments))
+        return status, "".join(capfd.readouterr())
+
+    return run
+
+
+def is_in_use(run: Callable[..., tuple[int, str]], *words: str) -> bool:
+    return "Would forget" in run("forget", *words, "--dry-run")[1]
+
+
+Way = Callable[[App, str], Awaitable[None]]
+
+
+async def corrected_fact(app: App, word: str) -> None:
+    made = await app.knowledge.sessions.add(ALICE, f"My aunt {word} bakes", mode="direct")
+    [(_event, entry)] = made.entries
+    await app.knowledge.sessions.update(ALICE, entry.id, "My aunt bakes bread", by="test")
+
+
+async def corrected_note(app: App, word: str) -> None:
+    made = await app.knowledge.notes.remember("domain", "rule", f"the rule of {word} says nine")
+    await app.knowledge.notes.edit(made.entry.ref, find=word, replacement="some place")
+
+
+async def note_with_another_tag(app: App, word: str) -> None:
+    made = await app.knowledge.notes.remember("domain", "tagged", "what has a tag", tags=[word])
+    await app.knowledge.notes.remember("domain", "tagged", "what has another tag", tags=["other"])
+    await app.knowledge.notes.delete(made.entry.ref)
+    await app.knowledge.notes.reindex()
+
+
+async def merged_note(app: App, word: str) -> None:
+    made = await app.knowledge.notes.remember("domain", "gone", f"{word} stood in a note that was deleted")
+    await app.knowledge.notes.delete(made.entry.ref)
+    await app.knowledge.notes.reindex()  # which sets a copy aside, and leaves deleted notes out
+
+
+async def replaced_trigger(app: App, word: str) -> None:
+    shelf = app.conversation().long_term
+    await shelf.add("plim", f"Mention {word}", TRIGGER)
+    await shelf.add("plim", "Mention nothing", TRIGGER)
+
+
+async def edited_memory(app: App, word: str) -> None:
+    short_term = app.conversation().short_term
+    made = await short_term.add([Message("user", f"my doctor is Dr {word}")])
+    await short_term.edit(made.memory.id, ["my doctor is Dr Who"], by="test")
+
+
+async def question_that_brought_nothing(app: App, word: str) -> None:
+    await app.conversation().short_term.add([Message("user", "The cat is called Miso")])
+    asked = {"messages": [{"role": "user", "content": f"Do you know about my {word} result?"}]}
+    await call(TOOLS["recall_turn"], app.call, asked)
+    await asyncio.to_thread(app.recalls.write)
+
+
+async def turn_that_waits_for_a_server(app: App, word: str) -> None:
+    body = {"messages": [{"role": "user", "content": f"my keeper is {word}"}]}
+    number = app.home.outbox.add({"path": "/v1/remember_turn", "headers": {}, "body": body})
+    refused = app.home.outbox.add({"path": "/v1/remember_turn", "headers": {}, "body": body})
+    assert number != refused
+    app.home.outbox.refuse(refused)
+
+
+async def line_that_was_set_aside(app: App, word: str) -> None:
+    await app.conversation("torn").short_term.add([Message("user", "what follows is torn")])
+    if app.settings.store is not None:
+        return  # a database has no lines that could be torn
+    private = app.home.place / "torn" / ".memory-server"
+    history_files.set_aside(private, "it has no checksum", f'{{"text": "a line with {word}', 0)
+    history_files.keep_broken(private, "short-term-memory.json", f'[{{"text": "{word}"'.encode(), 0)
+
+
+WAYS: dict[str, Way] = {
+    way.__name__: way
+    for way in (
+        corrected_fact,
+        corrected_note,
+        merged_note,
+        note_with_another_tag,
+        replaced_trigger,
+        edited_memory,
+        question_that_brought_nothing,
+        turn_that_waits_for_a_server,
+        line_that_was_set_aside,
+    )
+}
+WORDS = {name: f"Gr{number}lnik" for number, name in enumerate(WAYS)}
+
+
+@pytest.fixture
+def filled(kept: Kept) -> Kept:
+    """A home with a word in each way."""
+
+    async def fill() -> None:
+        async with open_memory(kept.data, settings=kept.settings) as app:
+            for name, way in WAYS.items():
+                await way(app, WORDS[name])
+
+    asyncio.run(fill())
+    return kept
+
+
+def test_no_face_denies_a_word_of_the_past_and_erasing_leaves_it_nowhere(
+    filled: Kept, run: Callable[..., tuple[int, str]]
+) -> None:
+    for name, word in WORDS.items():
+        if filled.store is not None and name == "line_that_was_set_aside":
+            continue
+        assert filled.places_of(word), f"{name} keeps the word"
+        status, said = run("forget", word, "--yes")
+        assert status == 2, name
+        assert "what is kept of the past does" in said, name
+        answer = json.loads(run("call", "forget", json.dumps({"words": word}))[1])
+        assert answer["found"] == 0
+        assert "--for-good" in answer["note"], f"{name}: the tool says what it did not look through"
+        status, said = run("forget", word, "--for-good", "--dry-run")
+        assert (status, "Only what is kept of the past holds these words" in said) == (0, True), name
+        assert filled.places_of(word), f"{name}: a dry run changes nothing"
+        status, said = run("forget", word, "--for-good", "--yes")
+        assert status == 0, said
+        assert "found in 0 places" in said, name
+        assert filled.places_of(word) == [], name
+        status, said = run("forget", word, "--for-good", "--yes")
+        assert status == 2, name
+        assert "Nothing here holds these words" in said, name
+    for text in ("My aunt bakes bread", "the rule of some place", "Mention nothing", "Dr Who", "Miso"):
+        assert is_in_use(run, *text.split()), "what was corrected stays as it is now"
+
+
+def test_words_in_two_texts_are_not_in_one(filled: Kept, run: Callable[..., tuple[int, str]]) -> None:
+    together = WORDS["corrected_fact"], WORDS["corrected_note"]
+    status, said = run("forget", *together, "--for-good", "--yes")
+    assert status == 2
+    assert "Nothing here holds these words" in said
+    status, said = run("forget", WORDS["corrected_note"], "rule", "--for-good", "--yes")
+    assert status == 0, "the topic of the note stays, and its former text has both"
+    assert filled.places_of(WORDS["corrected_note"]) == []
+
+
+def test_a_backup_is_named_and_what_it_holds_goes_with_the_past(
+    kept: Kept, run: Callable[..., tuple[int, str]]
+) -> None:
+    if kept.store is not None:
+        pytest.skip("a database is backed up by pg_dump")
+
+    async def fill() -> None:
+        async with open_memory(kept.data, settings=kept.settings) as app:
+            short_term = app.conversation().short_term
+            made = await short_term.add([Message("user", "my doctor is Dr Halvorsen")])
+            await app.memories.backups.make("b")
+            await short_term.edit(made.memory.id, ["my doctor is Dr Who"], by="test")
+
+    asyncio.run(fill())
+    status, said = run("forget", "Halvorsen", "--for-good", "--dry-run")
+    assert (status, "not of these backups (--in-backups): b" in said) == (0, True)
+    status, said = run("forget", "Halvorsen", "--for-good", "--in-backups", "--yes")
+    assert (status, "found in 0 places" in said) == (0, True), said
+    assert kept.places_of("Halvorsen") == []
+    assert run("backup", "restore", "b", "--overwrite")[0] in (0, 1)
+    assert not is_in_use(run, "Halvorsen")
+
+
+def test_a_former_text_that_was_erased_does_not_come_back_from_a_backup(
+    kept: Kept, run: Callable[..., tuple[int, str]]
+) -> None:
+    if kept.store is not None:
+        pytest.skip("a database is backed up by pg_dump")
+
+    async def fill() -> None:
+        async with open_memory(kept.data, settings=kept.settings) as app:
+            made = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
+            await app.memories.backups.make("b")
+            await app.knowledge.notes.edit(made.entry.ref, find="Ploverton", replacement="some place")
+
+    asyncio.run(fill())
+    status, said = run("forget", "Ploverton", "--for-good", "--yes")
+    assert "b.knowledge.sqlite3" in said
+    assert status == 0, "backups were not meant"
+    run("backup", "restore", "b", "--overwrite")
+    assert not is_in_use(run, "Ploverton")
+
+
+def test_the_name_of_a_conversation_stays_and_is_said(kept: Kept, run: Callable[..., tuple[int, str]]) -> None:
+    async def fill() -> None:
+        async with open_memory(kept.data, settings=kept.settings) as app:
+            await app.conversation("Quxlantern-plans").short_term.add([Message("user", "We go to Quxlantern in May")])
+
+    asyncio.run(fill())
+    status, said = run("forget", "Quxlantern", "--for-good", "--yes")
+    assert status == 0
+    assert "found in 0 places" in said
+    assert "As a name of a conversation, folder or user, the words stay in" in said
+    status, said = run("forget", "Quxlantern", "--for-good", "--yes")
+    assert status == 2
+    assert "the words stay in" in said
+
+
+def test_what_a_tenant_has_is_not_denied_to_the_owner(kept: Kept, run: Callable[..., tuple[int, str]]) -> None:
+    run("remember", "The cat is called Miso")
+    if kept.store is not None:
+        pytest.skip("these tests are a tenant themselves there")
+    run("remember", "The spare key is under Plimsoap", "--tenant", "carol")
+    status, said = run("forget", "Plimsoap", "--for-good", "--yes")
+    assert status == 2
+    assert "Tenants have it too (carol)" in said
+    assert run("forget", "Plimsoap", "--for-good", "--yes", "--tenant", "carol")[0] == 0
+    assert kept.places_of("Plimsoap") == []
+
+
+def test_all_of_a_user_is_erased_where_only_the_history_is_left(
+    kept: Kept, run: Callable[..., tuple[int, str]]
+) -> None:
+    async def fill() -> None:
+        async with open_memory(kept.data, settings=kept.settings) as app:
+            await app.knowledge.sessions.add(SessionIds("zoe-grel"), "collects stamps", mode="direct")
+
+    asyncio.run(fill())
+    assert run("forget", "--user", "zoe-grel", "--for-good", "--yes")[0] == 0
+    status, said = run("forget", "--user", "zoe-grel", "--for-good", "--yes")
+    assert status == 2
+    assert "There are no facts of the user zoe-grel" in said
+    assert kept.places_of("zoe-grel") == []
