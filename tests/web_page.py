@@ -132,7 +132,7 @@ async def ask(app: App, text: str, **asker: str) -> Mapping[str, Any]:
 
     made = replace(app.call, asker={"by": "hook", "client": "Claude Code", **asker})
     await call(recall_turn, made, {"messages": [{"role": "user", "content": text}], "conversation_id": CHAT})
-    line: Mapping[str, Any] = app.recalls.found()[-1]
+    line: Mapping[str, Any] = app.recalls.found()[-1].line
     return line
 
 

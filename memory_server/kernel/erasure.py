@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from memory_server.kernel.items import Item
+from memory_server.kernel.recorded_recall import recorded_recall
 from sandbox.locale import n_
 
 LEAST_BYTES = 8
@@ -85,8 +86,9 @@ class Erasure:
     def in_recall(self, line: Mapping[str, Any]) -> bool:
         """Whether a line of the record of recalls tells of it."""
         names = {item.id for item in self.items}
-        came = [item.get("id") for key in ("came", "near") for item in line.get(key, ())]
-        return self.held_in(line) or not names.isdisjoint([*came, *line.get("used", ())])
+        recall = recorded_recall(line)
+        named = [*(item.id for item in (*recall.came, *recall.near)), *(recall.used or ())]
+        return self.held_in(line) or not names.isdisjoint(named)
 
 
 def left_out_text(count: int) -> str:

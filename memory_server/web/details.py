@@ -19,6 +19,7 @@ from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import PastChange
 from memory_server.kernel.messages import Message
+from memory_server.kernel.recorded_recall import recorded_recall
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS, milliseconds
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
@@ -40,13 +41,14 @@ _FINDINGS_SECONDS = 300.0
 async def memory(view: View) -> Response:
     """`/memory`: one memory, whether it will stay, and what used it."""
     found, gone = await _found(view)
-    lines = [line for line in await recorded(view) if any(item["id"] == found.id for item in line.get("came", ()))]
+    recalls = [recall for recall in await recorded(view) if any(item.id == found.id for item in recall.came)]
     parameters = view.call.memories.services.parameters
     kept = await view.conversation.short_term.memories()
     uses = await _uses(view, found)
     again = None
-    if gone is None and lines and lines[0].get("said"):
-        again = await view.conversation.insight.explain([Message("user", lines[0]["said"])], memory_id=found.id)
+    last_question = next((recall.said for recall in recalls if recall.said), "")
+    if gone is None and last_question:
+        again = await view.conversation.insight.explain([Message("user", last_question)], memory_id=found.id)
     year = found.time_ms + parameters.retention.max_age_ms
     limit = parameters.retention.min_relevance
     fades_ms = next(
@@ -60,8 +62,8 @@ async def memory(view: View) -> Response:
         gone=gone,
         gone_until=None if gone is None else gone.at_ms + view.site.keep_ms,
         until=view.speech.now_ms + view.site.keep_ms,
-        rows=asked_of(view, lines[:PAGE]),
-        used=len(lines),
+        rows=asked_of(view, recalls[:PAGE]),
+        used=len(recalls),
         curves=curves,
         fades=fades_ms,
         faded=worth(found, view.speech.now_ms, parameters.recall) < limit,
@@ -230,8 +232,9 @@ async def ask(view: View) -> Response:
         now = datetime.fromtimestamp(services.clock() / 1000, view.speech.zone)
         line = recall_line(given, {}, now.isoformat())
         if line is not None:
-            line["came"] = [item for item in line.get("came", ()) if item.get("tier") != "flashback"]
-            shown = await opened_receipt(view, line)
+            recall = recorded_recall(line)
+            by_right = [item for item in recall.came if item.tier != "flashback"]
+            shown = await opened_receipt(view, replace(recall, came=by_right))
         if sought:
             is_id = len(sought) == 16 and all(char in "0123456789abcdef" for char in sought)
             named = {"memory_id" if is_id else "text": sought}

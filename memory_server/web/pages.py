@@ -12,11 +12,11 @@ from starlette.responses import JSONResponse, Response
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.kernel.items import Item, Sought
-from memory_server.kernel.recalls import Line
+from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import DAY_MS
 from memory_server.memories import forgetting
 from memory_server.web.charts import Strip, strip
-from memory_server.web.receipts import ShownRecall, at_ms, receipt
+from memory_server.web.receipts import ShownRecall, receipt
 from memory_server.web.speech import days_between, whence
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
 from memory_server.web.triggers import Watching, watching
@@ -32,28 +32,22 @@ _MOST_DOTS = 120
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A row of the record: when, by whom, how many memories came, and which triggers and notes."""
+    """A row of the record, and who asked."""
 
-    line: Line
-    at_ms: int
+    recall: RecordedRecall
     who: str
-    came: int
-    spoke: Sequence[str]
 
 
-def asked_of(view: View, lines: Sequence[Line]) -> list[Asked]:
-    rows = list[Asked]()
-    for line in lines:
-        spoke = [item["id"] for item in line.get("came", ()) if item.get("tier") in ("trigger", "note")]
-        who = view.say(whence(line, view.site.user_home))
-        rows.append(Asked(line, at_ms(line), who, len(line.get("came", ())) - len(spoke), spoke))
-    return rows
+def asked_of(view: View, recalls: Sequence[RecordedRecall]) -> list[Asked]:
+    return [Asked(recall, view.say(whence(recall, view.site.user_home))) for recall in recalls]
 
 
-async def recorded(view: View, conversation_id: str | None = None) -> list[Line]:
+async def recorded(view: View, conversation_id: str | None = None) -> list[RecordedRecall]:
     """The recalls that are on record, newest first."""
-    kept = view.call.memories.recalls
-    return [] if kept is None else (await asyncio.to_thread(kept.found, conversation_id))[::-1]
+    record = view.call.memories.recalls
+    if record is None:
+        return []
+    return (await asyncio.to_thread(record.found, conversation_id))[::-1]
 
 
 async def home(view: View) -> Response:
@@ -61,7 +55,7 @@ async def home(view: View) -> Response:
     every = await view.conversation.short_term.memories()
     memories = _within(view, every)
     shelf, _unread = await view.conversation.long_term.with_shared()
-    lines = [line for line in await recorded(view, view.conversation.id) if _of_folder(view, line)]
+    recalls = [recall for recall in await recorded(view, view.conversation.id) if _of_folder(view, recall)]
     gone = await view.conversation.archive.entries()
     counts = await view.call.memories.knowledge.overview()
     kinds = Counter[str]()
@@ -69,16 +63,14 @@ async def home(view: View) -> Response:
         kinds[place.partition("/")[0]] += figures.count
     seen = await _overview(view, memories)
     newest = memories[-1] if memories else None
-    said_in = next(
-        (line for line in lines if newest and newest.session and line.get("session") == newest.session), None
-    )
-    triggers = await watching(view, [each.memory for each in shelf.memories], lines)
+    asked_in_same_session = _of_session(recalls, None if newest is None else newest.session)
+    triggers = await watching(view, [each.memory for each in shelf.memories], recalls)
     return await view.page(
         "home.html",
         memories=memories,
         days=seen.days,
         newest=newest,
-        source=None if said_in is None else whence(said_in, view.site.user_home),
+        source=None if asked_in_same_session is None else whence(asked_in_same_session, view.site.user_home),
         subjects=seen.subjects,
         cards=seen.cards,
         triggers=sorted(triggers, key=_soonest)[:_TRIGGERS],
@@ -86,7 +78,7 @@ async def home(view: View) -> Response:
         gone=gone,
         gone_until=min((entry.at_ms for entry in gone), default=0) + view.site.keep_ms,
         kinds=kinds,
-        lately=asked_of(view, lines[:_LATELY]),
+        lately=asked_of(view, recalls[:_LATELY]),
         strips=seen.strips,
         weekly=seen.weekly,
         folders=Counter(one.folder for one in every if one.folder).most_common(PAGE),
@@ -137,8 +129,15 @@ def _within(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMe
     return [one for one in memories if view["folder"] in ("", one.folder)]
 
 
-def _of_folder(view: View, line: Line) -> bool:
-    return view["folder"] in ("", line.get("folder", line.get("cwd")))
+def _of_folder(view: View, recall: RecordedRecall) -> bool:
+    return view["folder"] in ("", recall.folder or recall.cwd)
+
+
+def _of_session(recalls: Sequence[RecordedRecall], session: str | None) -> RecordedRecall | None:
+    """The newest recall of a session; None where the session is not known."""
+    if not session:
+        return None
+    return next((recall for recall in recalls if recall.session == session), None)
 
 
 def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
@@ -195,39 +194,48 @@ async def find(view: View) -> Response:
 
 async def recalls(view: View) -> Response:
     """`/recalls`: the record as a timeline, with one receipt open."""
-    lines = await recorded(view, None if view["folder"] else view.conversation.id)
-    lines = [line for line in lines if _of_folder(view, line)]
-    week = [line for line in lines if at_ms(line) > view.speech.now_ms - 7 * DAY_MS]
-    opened, page = view["open"], number(view["page"])
-    shown = lines[page * PAGE : (page + 1) * PAGE]
-    chosen = next((line for line in lines if line["id"] == opened), None) if opened else None
-    if chosen is None and not opened and not page:
-        chosen = next((line for line in shown if "came" in line), None)
-    elif chosen is not None and chosen not in shown:
-        shown = [chosen]
+    recalls = await recorded(view, None if view["folder"] else view.conversation.id)
+    recalls = [recall for recall in recalls if _of_folder(view, recall)]
+    week = [
+        recall for recall in recalls if recall.at_ms > view.speech.now_ms - 7 * DAY_MS and not recall.begins_session
+    ]
+    page = number(view["page"])
+    shown = recalls[page * PAGE : (page + 1) * PAGE]
+    opened = _opened(view, recalls, shown)
+    if opened is not None and opened not in shown:
+        shown = [opened]
     return await view.page(
         "recalls.html",
         rows=asked_of(view, shown),
-        opened=None if chosen is None else chosen["id"],
-        receipt=None if chosen is None else await opened_receipt(view, chosen),
+        opened=None if opened is None else opened.id,
+        receipt=None if opened is None else await opened_receipt(view, opened),
         asked=len(week),
-        quiet=sum("came" not in line for line in week),
-        total=len(lines),
-        more=view.link("recalls", page=page + 1) if len(lines) > (page + 1) * PAGE else "",
+        quiet=sum(recall.is_quiet for recall in week),
+        total=len(recalls),
+        more=view.link("recalls", page=page + 1) if len(recalls) > (page + 1) * PAGE else "",
     )
 
 
-async def opened_receipt(view: View, line: Line) -> ShownRecall:
-    """A line with the texts of its memories as they are now."""
-    known: dict[str, ShortTermMemory] = {}
-    triggers: dict[str, LongTermMemory] = {}
-    items = (*line.get("came", ()), *line.get("near", ()))
-    for name in {line["conversation"], *(item["kept_in"] for item in items if "kept_in" in item)}:
+def _opened(view: View, recalls: Sequence[RecordedRecall], shown: Sequence[RecordedRecall]) -> RecordedRecall | None:
+    """The recall whose receipt is open: the one that the address names, or else the newest to which something came."""
+    if view["open"]:
+        return next((recall for recall in recalls if recall.id == view["open"]), None)
+    if number(view["page"]):
+        return None
+    return next((recall for recall in shown if not recall.is_quiet), None)
+
+
+async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
+    """A recall with the texts of its memories as they are now."""
+    memories = dict[str, ShortTermMemory]()
+    triggers = dict[str, LongTermMemory]()
+    names = {recall.conversation, *(item.conversation for item in (*recall.came, *recall.near))}
+    for name in names:
         conversation = view.call.conversations.get(name)
-        known |= {memory.id: memory for memory in await conversation.short_term.memories()}
+        memories |= {memory.id: memory for memory in await conversation.short_term.memories()}
         shelf, _unread = await conversation.long_term.with_shared()
-        triggers |= {each.memory.name: each.memory for each in shelf.memories}
-    return receipt(line, known, triggers, view.speech)
+        triggers |= {row.memory.name: row.memory for row in shelf.memories}
+    return receipt(recall, memories, triggers, view.speech)
 
 
 async def version(view: View) -> Response:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Literal
 
+from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import local
 from memory_server.memories.reasons import quoted
 from sandbox.locale import _, joined, n_, said_in
@@ -162,12 +163,12 @@ ASKERS = {
 }
 
 
-def whence(line: dict[str, object], home: str) -> str:
+def whence(recall: RecordedRecall, home: str) -> str:
     """Who asked, and in which folder."""
-    folder = str(line.get("cwd") or "")
-    short = f"~{folder[len(home) :]}" if home and folder.startswith(home) else folder
-    by = str(line.get("by") or "")
-    return joined(", ", filter(None, (str(line.get("client") or "") or ASKERS.get(by, by), short)))
+    folder = recall.cwd
+    if home and folder.startswith(home):
+        folder = f"~{folder[len(home) :]}"
+    return joined(", ", filter(None, (recall.client or ASKERS.get(recall.by, recall.by), folder)))
 
 
 def days_between(first: datetime, last: datetime) -> Sequence[datetime]:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.errors import MemoryServerError
-from memory_server.kernel.recalls import Line
-from memory_server.web.receipts import at_ms
+from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.web.speech import Speech, strong
 from sandbox.locale import _
 from sandbox.verdicts import Fired
@@ -69,15 +68,15 @@ def words_of(code: str) -> list[str]:
     return list(dict.fromkeys(word for word in found if word.strip()))
 
 
-async def watching(view: View, memories: Sequence[LongTermMemory], lines: Sequence[Line]) -> list[Watching]:
-    """Each trigger as a sentence; `lines` are the recalls, newest first."""
+async def watching(view: View, memories: Sequence[LongTermMemory], recalls: Sequence[RecordedRecall]) -> list[Watching]:
+    """Each trigger as a sentence; `recalls`: newest first."""
     last, failed = dict[str, int](), dict[str, int]()
-    for line in lines:
-        for item in line.get("came", ()):
-            if item.get("tier") == "trigger":
-                last.setdefault(item["id"], at_ms(line))
-        for name in line.get("failed", ()):
-            failed.setdefault(name, at_ms(line))
+    for recall in recalls:
+        for item in recall.came:
+            if item.tier == "trigger":
+                last.setdefault(item.id, recall.at_ms)
+        for name in recall.failed:
+            failed.setdefault(name, recall.at_ms)
     times = await _times(view, tuple(memory.trigger for memory in memories))
     return [
         Watching(

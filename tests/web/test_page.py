@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,8 @@ from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
 from memory_server.web.subjects import best_sentences
 from memory_server.web.triggers import words_of
+from memory_server.web.view import request_of, viewed
+from memory_server.web.whole import whole
 from sandbox import SandboxUnavailable, TriggerSandbox
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
@@ -138,6 +141,57 @@ async def test_a_quiet_recall_says_so(page: Page) -> None:
     await ask(page.app, "二进制补码为何要取反加一？")
     seen = await page.get("recalls", lang="en")
     assert "no memory fitted, so nothing was given" in seen.text
+
+
+LINES: dict[str, dict[str, Any]] = {
+    "nothing but what each line has": {},
+    "a session began": {"by": "hook", "client": "claude-code", "came": [{"id": "MEMORY", "tier": "last", "chars": 9}]},
+    "a quiet one": {"by": "tool", "said": "芒果？"},
+    "only a trigger": {"said": "芒果？", "came": [{"id": "过敏", "tier": "trigger"}], "tokens": 9, "chars": 9},
+    "in context": {"said": "芒果？", "came": [{"id": "MEMORY", "tier": "top", "relevance": 20.0}]},
+    "of an old version": {"said": "芒果？", "came": [{"id": "MEMORY", "tier": "top", "relevance": 2}], "needed": 9},
+    "broken by hand": {"said": 3, "came": [{"tier": "top"}, 4, {"id": "MEMORY", "words": 3}], "near": {}, "held": [1]},
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+async def test_each_line_of_the_record_is_shown_on_each_page_that_has_the_record(
+    page: Page, tmp_path: Path, line: dict[str, Any]
+) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    shown = json.loads(json.dumps(line).replace("MEMORY", memory))
+    page.app.home.recalls.append({"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, **shown})
+    for language in ("en", "zh"):
+        for address in ("", "recalls", "history", "triggers", "health"):
+            await page.get(address, lang=language)
+        await page.get("recalls", open="a1", lang=language)
+        await page.get("memory", id=memory, lang=language)
+        await page.get("memory", id=memory, erase="1", lang=language)
+    async with viewed(page.site, request_of("en")) as view:
+        assert "You asked" in await whole(view) or not isinstance(line.get("said"), str)
+
+
+async def test_a_session_that_began_is_shown_with_what_it_was_given(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    came = [{"id": memory, "tier": "last", "chars": 9}]
+    line = {"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, "came": came, "tokens": 40, "chars": 90}
+    page.app.home.recalls.append(line)
+    assert "A session began" in (await page.get("", lang="en")).text
+    assert "A session began" in (await page.get("memory", id=memory, lang="en")).text
+    receipt = (await page.get("recalls", open="a1", lang="en")).text
+    assert "where you left off" in receipt
+    assert "You asked" not in receipt
+    assert "about 40 tokens" in receipt
+
+
+async def test_what_was_in_the_context_already_is_told_so(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    came = [{"id": memory, "tier": "top", "relevance": 20.0, "counted": 20.0}]
+    line = {"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, "said": "芒果？", "came": came}
+    page.app.home.recalls.append(line)
+    seen = (await page.get("recalls", lang="en")).text
+    assert "1 memory came · already in context" in seen
+    assert "tokens" not in seen
 
 
 async def test_a_memory_is_pinned_and_the_bar_takes_it_back(page: Page) -> None:
@@ -300,8 +354,8 @@ async def test_health_backs_up(page: Page) -> None:
 async def test_a_receipt_asks_why_another_memory_did_not_come(page: Page) -> None:
     await remember(page.app, *TEXTS)
     await ask(page.app, "我能吃芒果吗？")
-    [line] = page.app.recalls.found()
-    shown = (await page.client.get("/recalls", params={"open": line["id"], "lang": "en"})).text
+    [recall] = page.app.recalls.found()
+    shown = (await page.client.get("/recalls", params={"open": recall.id, "lang": "en"})).text
     form = shown[shown.index('<form class="search" action="ask">') :]
     assert '<input type="hidden" name="q" value="我能吃芒果吗？">' in form.partition("</form>")[0]
     answer = await page.get("ask", q="我能吃芒果吗？", id="贵州馆子", lang="en")

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.failures import failure_text
 from memory_server.kernel.meter import Meter
 from memory_server.knowledge.sessions.ids import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
@@ -242,7 +243,7 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
             try:
                 await asyncio.wait_for(node.look(), STORE_SECONDS)
             except Exception as error:
-                log.warning("the store does not answer: %s", error or type(error).__name__)
+                log.warning("the store does not answer: %s", failure_text(error))
                 answers = False
         return JSONResponse({"status": "ok" if answers else "not ready"}, 200 if answers else 503)
 

@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.kernel.errors import MemoryServerError
+from memory_server.kernel.failures import failure_text, request_id
 from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.principals import (
@@ -167,11 +168,12 @@ class Middleware:
                 refused = HttpError(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
                 await refused.response()(scope, receive, noted)
             raise
-        except Exception:
+        except Exception as error:
+            request = request_id()
+            log.exception("a request failed, request %s: %s", request, failure_text(error))
             if status:
                 raise
-            log.exception("a request failed")
-            said = "The request failed inside the server; its log says why."
+            said = f"The request failed inside the server; its log says why, under {request}."
             await HttpError(500, "server", said).response()(scope, receive, noted)
         finally:
             route = "/".join(scope["path"].split("/", 2)[:2])
