@@ -22,6 +22,7 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.memories import Call
 from memory_server.serving.http.http_server import listening, run_app
+from memory_server.serving.http.principals import ALL, Principal
 from memory_server.web.access import LOOPBACK, OneTimeLink
 from memory_server.web.app import page_app
 from memory_server.web.details import examined
@@ -89,7 +90,9 @@ async def web(settings: Settings, flags: Namespace) -> None:
 async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = None) -> AsyncIterator[str]:
     """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
     use."""
-    listener, gate, site = _listener(port), OneTimeLink(), site_of(app)
+    listener = _listener(port)
+    gate = OneTimeLink(Principal(None, ALL))
+    site = site_of(app)
     stop = stop or asyncio.Event()
     page = page_app(lambda _scope: site, gate, LOOPBACK)
     tasks = [
@@ -97,7 +100,7 @@ async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = No
         asyncio.create_task(_prepare(app, site)),
     ]
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/enter?key={gate.key}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}{gate.door}?key={gate.key}"
     finally:
         stop.set()
         tasks[1].cancel()

@@ -27,6 +27,8 @@ _REFUSED = {
     "host": _("This server does not have that name. Open the page by 127.0.0.1."),
     "origin": _("Changes are made only from the page itself. Open it and try again there."),
     "size": _("The form is too large; send less text at a time."),
+    "time": _("The form took too long to arrive; send it again."),
+    "gone": _("The form ended before its end; send it again."),
     "link": _("This link was used already, or is older than ten minutes. Run `memory-server web` again for a new one."),
     "cookie": _("This page opens with the link that `memory-server web` prints. Run it, and open that link."),
     "path": _("There is no such page."),

@@ -23,7 +23,6 @@ from memory_server.kernel.private import Pauses
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import SHOWN_ZONE
-from memory_server.web.access import MOST_BYTES
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.receipts import spoken
 from memory_server.web.speech import PACKAGE, Language, Speech, language_of, pieces, strong
@@ -231,14 +230,9 @@ def request_of(language: str) -> Request:
 
 
 async def form_of(request: Request) -> Mapping[str, list[str]]:
-    """The fields of a form. Raises InvalidInput: it is too large or is not one."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise InvalidInput("The form is too large; send less text at a time.")
+    """The fields of a form, which the guard has received. Raises InvalidInput: it is not one."""
     try:
-        text = body.decode("ascii")
+        text = (await request.body()).decode("ascii")
         return parse_qs(text, keep_blank_values=True, max_num_fields=1_000, errors="strict")
     except ValueError as error:
         raise InvalidInput("The form cannot be read; send it from the page.") from error

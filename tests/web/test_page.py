@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from itertools import pairwise
@@ -9,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from web_page import CHAT, FORM, SAME, Page, ask, opened, remember
+from starlette.requests import Request
+from web_page import CHAT, FORM, SAME, SERVER, Page, ask, opened, remember
 
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.serving.http.principals import ALL, Principal
 from memory_server.tools.base.tool import call
 from memory_server.tools.insight import explain_recall
 from memory_server.tools.short_term import get_memory_stats
-from memory_server.web.access import HEADERS, LINK_SECONDS, OneTimeLink
-from memory_server.web.app import PAGES
+from memory_server.web import access
+from memory_server.web.access import HEADERS, LINK_SECONDS, LOOPBACK, OneTimeLink
+from memory_server.web.app import PAGES, page_app
 from memory_server.web.charts import curve, runs, strip, underlined
 from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
@@ -408,22 +412,84 @@ async def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> N
 
 
 async def test_a_link_works_once_and_for_ten_minutes(page: Page) -> None:
-    again = await page.client.get("/enter", params={"key": page.gate.key})
+    again = await page.client.get(f"{SERVER}/enter", params={"key": page.gate.key})
     assert again.status_code == 401
     now = [0.0]
-    late = OneTimeLink(lambda: now[0])
-    now[0] = LINK_SECONDS + 1
-    assert late.key
-    assert not await late.knows("", {})
+    for seconds, is_let_in in ((LINK_SECONDS + 1, False), (LINK_SECONDS - 1, True)):
+        now[0] = 0.0
+        late = OneTimeLink(Principal(None, ALL), lambda: now[0])
+        now[0] = seconds
+        scope = {"type": "http", "query_string": f"key={late.key}".encode(), "headers": [], "cookie": "a"}
+        assert (await late.enter(Request(scope)) is not None) is is_let_in
+        assert not await late.knows("", {})
 
 
 async def test_the_cookie_is_for_this_page_only(page: Page) -> None:
     [cookie] = page.client.cookies.jar
     assert cookie.name == "memory-page-8771"
+    assert cookie.path == f"{page.gate.base}/", "cookies know no ports, so the path is what others cannot guess"
     page.client.cookies.clear()
     assert (await page.client.get("/")).status_code == 401
     answer = await page.client.get("/", headers={"cookie": f"memory-page-8772={cookie.value}"})
     assert answer.status_code == 401
+
+
+async def test_below_another_path_the_cookie_opens_nothing(page: Page) -> None:
+    [cookie] = page.client.cookies.jar
+    assert OneTimeLink(Principal(None, ALL)).base != page.gate.base
+    assert len(page.gate.base) > 40
+    assert page.gate.base not in f"{page.gate.door}?key={page.gate.key}", "the link stands in the list of processes"
+    for path in ("/", "/recalls", "/find?q=a", f"{page.gate.base}x/", page.gate.base):
+        answer = await page.client.get(f"{SERVER}{path}", headers={"cookie": f"{cookie.name}={cookie.value}"})
+        assert answer.status_code == 401, path
+        assert page.gate.base not in answer.text
+    assert (await page.client.get(f"{SERVER}/static/style.css")).status_code == 200
+
+
+class _Body:
+    """A body that comes in pieces, as `receive` gives them; `taken`: bytes that were asked for."""
+
+    def __init__(self, pieces: int, *, ends: bool = True) -> None:
+        self._pieces, self._ends, self.taken = pieces, ends, 0
+
+    async def receive(self) -> dict[str, Any]:
+        self._pieces -= 1
+        if self._pieces < 0 and not self._ends:
+            await asyncio.Event().wait()
+        self.taken += 1_024
+        return {"type": "http.request", "body": b"x" * 1_024, "more_body": self._pieces > 0 or not self._ends}
+
+
+@pytest.mark.parametrize(
+    ("path", "cookie", "body", "status", "most"),
+    [
+        ("/enter", False, _Body(4_000), 413, 8_192),
+        ("/enter", False, _Body(2, ends=False), 408, 8_192),
+        ("BASE/do/pause", False, _Body(4_000), 401, 0),
+        ("/do/pause", True, _Body(4_000), 401, 0),
+        ("BASE/do/pause", True, _Body(4_000), 413, 2_200_000),
+        ("BASE/do/pause", True, _Body(2, ends=False), 408, 8_192),
+        ("BASE/static/page.js", False, _Body(4_000), 405, 0),
+    ],
+)
+async def test_a_body_is_received_within_bounds_and_only_from_who_may_send_one(
+    page: Page, monkeypatch: pytest.MonkeyPatch, path: str, cookie: bool, body: _Body, status: int, most: int
+) -> None:
+    monkeypatch.setattr(access, "BODY_SECONDS", 0.05)
+    [own] = page.client.cookies.jar
+    headers = [(b"host", b"127.0.0.1:8771"), (b"sec-fetch-site", b"same-origin"), (b"transfer-encoding", b"chunked")]
+    headers += [(b"cookie", f"{own.name}={own.value}".encode())] if cookie else []
+    scope = {"type": "http", "method": "POST", "path": path.replace("BASE", page.gate.base), "headers": headers}
+    scope |= {"query_string": b"", "scheme": "http", "server": ("127.0.0.1", 8771), "root_path": ""}
+    sent = list[Any]()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await page_app(lambda _scope: page.site, page.gate, LOOPBACK)(scope, body.receive, send)
+    assert sent[0]["status"] == status
+    assert body.taken <= most
+    assert page.app.paused() is None
 
 
 @pytest.mark.parametrize(
