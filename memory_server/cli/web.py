@@ -139,8 +139,7 @@ async def view(app: App, flags: Namespace) -> None:
     site = site_of(app)
     async with viewed(site, request_of(spoken())) as seen:
         await home(seen)
-        tasks = [task for task in site.known.values() if isinstance(task, asyncio.Task)]
-        await asyncio.gather(*tasks)  # when triggers fire next
+        await asyncio.gather(*site.made.firings)  # when triggers fire next
         text = await whole(seen)
     target = flags.html
     try:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from starlette.responses import JSONResponse, Response
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.recorded_recall import RecordedRecall
-from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.times import DAY_MS, milliseconds
 from memory_server.memories import forgetting
 from memory_server.web.charts import Strip, strip
 from memory_server.web.receipts import ShownRecall, receipt
 from memory_server.web.speech import days_between, whence
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
-from memory_server.web.triggers import Watching, watching
+from memory_server.web.triggers import Watching, told, watching
 from memory_server.web.view import View
 from sandbox.locale import _
 
@@ -28,6 +29,8 @@ PAGE = 30
 _CARDS, _TRIGGERS, _LATELY = 6, 5, 3
 _MOST_DOTS = 120
 """Days of the strip; of a longer time, a dot is a week."""
+_MOST_WEEKS = 260
+"""Five years: with more dots none could be told from the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ async def recorded(view: View, conversation_id: str | None = None) -> list[Recor
 async def home(view: View) -> Response:
     """`/`: what it remembers."""
     every = await view.conversation.short_term.memories()
-    memories = _within(view, every)
+    memories = await asyncio.to_thread(_within, view, every)
     shelf, _unread = await view.conversation.long_term.with_shared()
     recalls = [recall for recall in await recorded(view, view.conversation.id) if _of_folder(view, recall)]
     gone = await view.conversation.archive.entries()
@@ -73,7 +76,7 @@ async def home(view: View) -> Response:
         source=None if asked_in_same_session is None else whence(asked_in_same_session, view.site.user_home),
         subjects=seen.subjects,
         cards=seen.cards,
-        triggers=sorted(triggers, key=_soonest)[:_TRIGGERS],
+        triggers=await told(view, sorted(triggers, key=_soonest)[:_TRIGGERS]),
         watching=len(triggers),
         gone=gone,
         gone_until=min((entry.at_ms for entry in gone), default=0) + view.site.keep_ms,
@@ -83,7 +86,7 @@ async def home(view: View) -> Response:
         weekly=seen.weekly,
         folders=Counter(one.folder for one in every if one.folder).most_common(PAGE),
         people=[place.partition("/")[2] for place in counts if place.startswith("sessions/")],
-        findings=view.site.known.get("findings", ()),
+        findings=() if view.site.made.examination is None else view.site.made.examination.findings,
     )
 
 
@@ -99,25 +102,25 @@ class _Overview:
 
 
 async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
-    """The same until the conversation changes, the day ends, or somebody reads another language."""
-    name, today = view.conversation.id, view.speech.date(view.speech.now_ms)
-    key = f"overview {name} {view.speech.language} {view['folder']}"
-    version = await view.call.conversations.version(name), today
-    known = view.site.known.get(key)
-    if known is not None and known[0] == version:
-        seen: _Overview = known[1]
-        return seen
+    """The same until the conversation changes, the day ends, or the reader has another language."""
+    key = view.conversation.id, view.speech.language, view["folder"]
+    version = await view.call.conversations.version(view.conversation.id), view.speech.date(view.speech.now_ms)
+    made = view.site.made.overviews.get(key)
+    if made is not None and made[0] == version:
+        overview: _Overview = made[1]
+        return overview
     short, _long = await view.conversation.insight.patterns(top=LOOKED_AT)
+    overview = await asyncio.to_thread(_overview_of, view, memories, short.words)
+    view.site.made.overviews.put(key, (version, overview))
+    return overview
 
-    def found() -> _Overview:
-        every = subjects(memories, short.words)
-        cards = [replace(one, quotes=best_sentences(memories, one.word)) for one in every[:_CARDS]]
-        days = [view.speech.local(memory.time_ms) for memory in memories]
-        return _Overview(every, cards, len({day.date() for day in days}), *_strips(view, days))
 
-    seen = await asyncio.to_thread(found)
-    view.site.known[key] = version, seen
-    return seen
+def _overview_of(view: View, memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> _Overview:
+    every = subjects(memories, words)
+    cards = [replace(card, quotes=best_sentences(memories, card.word)) for card in every[:_CARDS]]
+    moments = [view.speech.local(memory.time_ms) for memory in memories]
+    days = len({moment.date() for moment in moments})
+    return _Overview(every, cards, days, *_strips(view, moments))
 
 
 def _soonest(trigger: Watching) -> tuple[bool, int, int]:
@@ -126,7 +129,8 @@ def _soonest(trigger: Watching) -> tuple[bool, int, int]:
 
 def _within(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMemory]:
     """Those of the folder that the reader chose; all where none is chosen."""
-    return [one for one in memories if view["folder"] in ("", one.folder)]
+    folder = view["folder"]
+    return [memory for memory in memories if memory.folder == folder] if folder else list(memories)
 
 
 def _of_folder(view: View, recall: RecordedRecall) -> bool:
@@ -140,13 +144,14 @@ def _of_session(recalls: Sequence[RecordedRecall], session: str | None) -> Recor
     return next((recall for recall in recalls if recall.session == session), None)
 
 
-def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
-    """The strip for a desk and for a phone, and whether a dot is a week."""
+def _strips(view: View, moments: Sequence[datetime]) -> tuple[list[Strip], bool]:
+    """The strip for a desk and for a phone, and whether a dot is a week. It begins `_MOST_WEEKS` ago at the earliest,
+    however long ago something was said."""
     speech, now = view.speech, view.speech.local(view.speech.now_ms)
-    first = min((*days, now))
+    first = max(min((*moments, now)), speech.local(speech.now_ms - 7 * _MOST_WEEKS * DAY_MS))
     every = days_between(first, now)
     weekly = len(every) > _MOST_DOTS
-    counts = Counter(day.date() for day in days)
+    counts = Counter(moment.date() for moment in moments)
     cells, month = list[tuple[int, str, str | None]](), None
     for number, day in enumerate(every):
         if weekly and (len(every) - 1 - number) % 7:
@@ -155,7 +160,7 @@ def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
         count = sum(counts[one.date()] for one in span)
         begins = speech.month(day) if (day.year, day.month) != month else None
         month = day.year, day.month
-        title = f"{speech.date(round(day.timestamp() * 1000))}: {view.say(speech.exchanges(count))}"
+        title = f"{speech.date(milliseconds(day))}: {view.say(speech.exchanges(count))}"
         cells.append((count, title, begins))
     today = view.say(_("today"))
     return [strip(cells, 917, 1, today), strip(cells, 350, 1 if len(cells) < 20 else 2, today)], weekly
@@ -163,7 +168,7 @@ def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
 
 async def all_subjects(view: View) -> Response:
     """`/subjects`: every word that several memories share."""
-    memories = _within(view, await view.conversation.short_term.memories())
+    memories = await asyncio.to_thread(_within, view, await view.conversation.short_term.memories())
     short, _long = await view.conversation.insight.patterns(top=5 * LOOKED_AT)
     found = await asyncio.to_thread(subjects, memories, short.words)
     return await view.page("subjects.html", subjects=found, total=len(memories))
@@ -171,12 +176,18 @@ async def all_subjects(view: View) -> Response:
 
 async def subject(view: View) -> Response:
     """`/subject`: the memories of one word, newest first; without a word, all of them."""
-    memories = _within(view, await view.conversation.short_term.memories())
+    memories = await view.conversation.short_term.memories()
     word, page = view["word"], number(view["page"])
-    found = sorted(holding(memories, word), key=lambda one: one.time_ms) if word else memories
-    rows = found[::-1][page * PAGE : (page + 1) * PAGE]
-    more = view.link("subject", word=word, page=page + 1) if len(found) > (page + 1) * PAGE else ""
-    return await view.page("subject.html", word=word, rows=rows, total=len(found), more=more)
+    of_word = await asyncio.to_thread(_of_word, view, memories, word)
+    rows = of_word[::-1][page * PAGE : (page + 1) * PAGE]
+    more = view.link("subject", word=word, page=page + 1) if len(of_word) > (page + 1) * PAGE else ""
+    return await view.page("subject.html", word=word, rows=rows, total=len(of_word), more=more)
+
+
+def _of_word(view: View, memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
+    """The memories of the chosen folder that have a word, oldest first; all of them without a word."""
+    within = _within(view, memories)
+    return sorted(holding(within, word), key=lambda memory: memory.time_ms) if word else within
 
 
 def number(text: str) -> int:
@@ -188,7 +199,8 @@ async def find(view: View) -> Response:
     sought, found = view["q"].strip(), list[Item]()
     if sought:
         found, _words = await forgetting.find(view.call.memories.engines, [sought], Sought(archived=None))
-    live, gone = [one for one in found if not one.archived], [one for one in found if one.archived]
+    live = [item for item in found if not item.archived]
+    gone = [item for item in found if item.archived]
     return await view.page("find.html", sought=sought, found=live[:PAGE], gone=gone[:5], total=len(live))
 
 
@@ -227,15 +239,22 @@ def _opened(view: View, recalls: Sequence[RecordedRecall], shown: Sequence[Recor
 
 async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
     """A recall with the texts of its memories as they are now."""
+    items = (*recall.came, *recall.near)
+    ids = {item.id for item in items}
     memories = dict[str, ShortTermMemory]()
     triggers = dict[str, LongTermMemory]()
-    names = {recall.conversation, *(item.conversation for item in (*recall.came, *recall.near))}
+    names = {recall.conversation, *(item.conversation for item in items)}
     for name in names:
         conversation = view.call.conversations.get(name)
-        memories |= {memory.id: memory for memory in await conversation.short_term.memories()}
+        every = await conversation.short_term.memories()
+        memories |= await asyncio.to_thread(_with_ids, every, ids)
         shelf, _unread = await conversation.long_term.with_shared()
         triggers |= {row.memory.name: row.memory for row in shelf.memories}
     return receipt(recall, memories, triggers, view.speech)
+
+
+def _with_ids(memories: Sequence[ShortTermMemory], ids: Collection[str]) -> dict[str, ShortTermMemory]:
+    return {memory.id: memory for memory in memories if memory.id in ids}
 
 
 async def version(view: View) -> Response:

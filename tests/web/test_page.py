@@ -26,7 +26,6 @@ from memory_server.web.charts import curve, runs, strip, underlined
 from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
 from memory_server.web.subjects import best_sentences
-from memory_server.web.triggers import words_of
 from memory_server.web.view import request_of, viewed
 from memory_server.web.whole import whole
 from sandbox import SandboxUnavailable, TriggerSandbox
@@ -584,11 +583,6 @@ async def test_charts_stay_within_their_frame() -> None:
         0, [(50, 3.0)], 100, [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)], -5.0, 350, [("", "")] * 2
     )
     assert all(0 <= event.at.x <= made.width for event in made.events)
-
-
-async def test_the_words_of_a_trigger_are_read_from_its_code() -> None:
-    code = "match_keys(context.messages, ['芒果', \"mum's\", /下雨|大雨/, /a[b]c/]) > 0 || match_keys(x, ['芒果'])"
-    assert words_of(code) == ["芒果", "mum's", "下雨", "大雨"]
 
 
 async def test_markdown_becomes_elements_and_never_html() -> None:
