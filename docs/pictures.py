@@ -75,13 +75,14 @@ async def draw(browser: Browser, language: str, folder: Path, target: Path) -> N
         context = await browser.new_context()
         tab = await context.new_page()
         await tab.goto(link)
+        base = tab.url.partition("?")[0]
         await asyncio.sleep(15)  # by then the next days of triggers are known
         for name, of, mode, width, page in SHOTS:
             if of == language:
                 await tab.emulate_media(color_scheme=mode)
                 await tab.set_viewport_size({"width": width, "height": HEIGHT})
                 query = f"?lang={of}&id={memory_id}"
-                await tab.goto(f"{link.partition('/enter')[0]}/{page}{query}")
+                await tab.goto(f"{base}{page}{query}")
                 await tab.screenshot(path=target / f"{name}.png")
         await context.close()
 

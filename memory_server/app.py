@@ -22,6 +22,7 @@ from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
 from memory_server.kernel.errors import MemoryClosed, MemoryServerError
+from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
@@ -284,7 +285,7 @@ class App:
         results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
-                log.warning("warming up failed: %s", result)
+                log.warning("warming up failed: %s", failure_text(result))
 
     async def _settle(self) -> None:
         """What a server does besides answering, until it is cancelled."""

@@ -10,9 +10,21 @@ if TYPE_CHECKING:
     from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
     from sandbox.limits import SandboxLimits
-    from sandbox.verdicts import CheckReport, Failed, FailureKind, Fired, Problem, Quiet, RunReport, Verdict
+    from sandbox.verdicts import (
+        CheckReport,
+        Failed,
+        FailureKind,
+        Fired,
+        Operand,
+        Problem,
+        Quiet,
+        Reading,
+        RunReport,
+        Verdict,
+    )
 
-__all__ = ["CheckReport", "Failed", "FailureKind", "Fired", "Problem", "Quiet", "RunReport", "Verdict"]
+__all__ = ["CheckReport", "Failed", "FailureKind", "Fired", "Operand"]
+__all__ += ["Problem", "Quiet", "Reading", "RunReport", "Verdict"]
 _MODULES = dict.fromkeys(__all__, "verdicts")
 __all__ += ["SandboxLimits", "TriggerRecord", "TriggerSandbox"]
 _MODULES |= {"SandboxLimits": "limits", "TriggerRecord": "host.records", "TriggerSandbox": "host.supervisor"}

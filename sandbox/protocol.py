@@ -20,8 +20,9 @@ from typing import Any, TypeAlias
 
 from sandbox.errors import ProtocolError
 from sandbox.locale import unpacked
+from sandbox.verdicts import MOST_OPERANDS, Operand, Reading, TracedCopy
 
-VERSION = 5
+VERSION = 6
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20
@@ -42,9 +43,22 @@ MOST_UNKNOWN = 20
 MOST_FINDINGS = 20
 """Lint findings that are reported for one trigger."""
 MOST_MICROSECONDS = 10**12
+MOST_WORDS = 50
+"""Key words of one trigger that are told."""
+_MOST_COPY_CHARS = 1_000_000
+"""Of a traced copy: the longest trigger with a probe around each operand."""
+_PROBE = re.compile(r"probe_[0-9a-f]{16}")
 Finding: TypeAlias = tuple[str, str, int, int]
 """About a trigger that was read: rule (`reference` for an unknown name), message, line and column from 1."""
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class Wanted(StrEnum):
+    """What a frame READ asks about each of its sources: what is wrong with it, its key words, or what is traced."""
+
+    FINDINGS = "findings"
+    WORDS = "words"
+    READING = "reading"
 
 
 class Kind(StrEnum):
@@ -161,11 +175,56 @@ def sequence(value: object, most: int) -> Sequence[Any]:
 
 def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
     """The answer to Kind.READ about `count` sources: what was found in each."""
-    sources = sequence(body.get("findings"), count)
-    if len(sources) != count:
-        raise ProtocolError("fewer answers than questions")
     most = MOST_UNKNOWN + MOST_FINDINGS
-    return [[_finding(*sequence(one, 4)) for one in sequence(found, most)] for found in sources]
+    sources = _of_each(body, Wanted.FINDINGS, count)
+    return [[_finding(*sequence(finding, 4)) for finding in sequence(source, most)] for source in sources]
+
+
+def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
+    """The answer to Kind.READ about `count` sources: the key words of each."""
+    return [tuple(map(text, sequence(source, MOST_WORDS))) for source in _of_each(body, Wanted.WORDS, count)]
+
+
+def reading(body: Mapping[str, Any], original: str) -> Reading:
+    """The answer to Kind.READ about the source `original`: its operands and its traced copy."""
+    [answer] = _of_each(body, Wanted.READING, 1)
+    rows, copy = sequence(answer, 2) if isinstance(answer, list) and len(answer) == 2 else ((), None)
+    traced = tuple(_operand(*sequence(row, 6)) for row in sequence(rows, MOST_OPERANDS))
+    return Reading(traced, None if copy is None else _copy(original, *sequence(copy, 2)))
+
+
+def _of_each(body: Mapping[str, Any], wanted: Wanted, count: int) -> Sequence[Any]:
+    answers = sequence(body.get(wanted.value), count)
+    if len(answers) != count:
+        raise ProtocolError("fewer answers than questions")
+    return answers
+
+
+def _operand(
+    number: object = None,
+    depth: object = None,
+    role: object = None,
+    source: object = None,
+    start: object = None,
+    end: object = None,
+) -> Operand:
+    return Operand(
+        whole(number, 0, MOST_OPERANDS),
+        whole(depth, 0, 2**10),
+        text(role),
+        text(source),
+        whole(start, 0, 2**31),
+        whole(end, 0, 2**31),
+    )
+
+
+def _copy(original: str, source: object = None, probe: object = None) -> TracedCopy:
+    """A copy goes back to a worker only, so its characters stay as they are."""
+    if not isinstance(source, str) or len(source) > _MOST_COPY_CHARS:
+        raise ProtocolError("not a copy, or too long")
+    if not isinstance(probe, str) or not _PROBE.fullmatch(probe):
+        raise ProtocolError("not the name of a probe")
+    return TracedCopy(source, original, probe)
 
 
 def _finding(rule: object = None, said: object = None, line: object = None, column: object = None) -> Finding:

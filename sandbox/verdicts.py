@@ -84,6 +84,23 @@ class RunReport:
     traced: Verdict | None = None
 
 
+MOST_OPERANDS = 250
+"""Operands of one trigger; realm/trace.js has room for as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
+    `role`: of a decision that is not the verdict."""
+
+    number: int
+    depth: int
+    role: str
+    text: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class TracedCopy:
     """A trigger rewritten to call `probe(number, value)` with the value of each operand. `original`: the source whose
@@ -92,3 +109,11 @@ class TracedCopy:
     source: str
     original: str
     probe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A trigger that was read for its author: its operands, and its traced copy (None: there is nothing to trace)."""
+
+    operands: tuple[Operand, ...] = ()
+    copy: TracedCopy | None = None

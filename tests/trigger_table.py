@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sandbox import CheckReport, Failed, Fired, PatternError, Problem, Quiet, TriggerRecord, Verdict
+from memory_server.conversations.ports import Trial
+from sandbox import CheckReport, Failed, Fired, PatternError, Problem, Quiet, RunReport, TriggerRecord, Verdict
 
 VERDICTS: dict[str, Verdict] = {
     "true": Fired(1),
@@ -40,6 +41,13 @@ class TableRunner:
     ) -> CheckReport:
         self._note(context, now, seed)
         return REPORTS.get(source, CheckReport((), ()))
+
+    async def try_out(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> Trial:
+        self._note(context, now, seed)
+        return Trial(RunReport(VERDICTS.get(source, Quiet(1)), ()), (), REPORTS.get(source, CheckReport((), ())))
+
+    async def words_of(self, sources: Sequence[str]) -> Sequence[Sequence[str]]:
+        return [()] * len(sources)
 
     def record_of(self, source: str) -> TriggerRecord:
         return TriggerRecord()

@@ -18,12 +18,14 @@ from memory_server.app import App
 from memory_server.cli.web import site_of
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message, Session
+from memory_server.serving.http.principals import ALL, Principal
 from memory_server.web.access import LOOPBACK, OneTimeLink
 from memory_server.web.app import page_app
 from memory_server.web.view import Site
 
 NOW = "2026-06-20T12:00:00+00:00"
 CHAT = "小满"
+SERVER = "http://127.0.0.1:8771"
 SAME = {"sec-fetch-site": "same-origin"}
 VOID = {"meta", "link", "input", "br", "hr", "circle", "line", "path"}
 
@@ -104,11 +106,12 @@ async def opened(folder: Path, **given: Any) -> AsyncIterator[Page]:
     """The page of a folder, at `NOW`."""
     settings = Settings(data_dir=folder, timezone="UTC", now=datetime.fromisoformat(NOW), conversation=CHAT, **given)
     async with App(settings.with_flashbacks(0), session=Session("s")) as app:
-        site, gate = site_of(app), OneTimeLink()
+        site, gate = site_of(app), OneTimeLink(Principal(None, ALL))
         transport = httpx.ASGITransport(app=page_app(lambda _scope: site, gate, LOOPBACK))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8771") as client:
-            answer = await client.get("/enter", params={"key": gate.key})
+        async with httpx.AsyncClient(transport=transport, base_url=f"{SERVER}{gate.base}") as client:
+            answer = await client.get(f"{SERVER}{gate.door}", params={"key": gate.key})
             assert answer.status_code == 303
+            assert answer.headers["location"] == f"{gate.base}/"
             yield Page(app, site, client, gate)
 
 
@@ -132,7 +135,7 @@ async def ask(app: App, text: str, **asker: str) -> Mapping[str, Any]:
 
     made = replace(app.call, asker={"by": "hook", "client": "Claude Code", **asker})
     await call(recall_turn, made, {"messages": [{"role": "user", "content": text}], "conversation_id": CHAT})
-    line: Mapping[str, Any] = app.recalls.found()[-1]
+    line: Mapping[str, Any] = app.recalls.found()[-1].line
     return line
 
 

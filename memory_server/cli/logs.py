@@ -27,13 +27,16 @@ class JsonLines(logging.Formatter):
 
 
 class Sentences(logging.Formatter):
-    """What a person reads who typed a command."""
+    """What a person reads who typed a command; with `--log-level DEBUG` a traceback too."""
 
     def format(self, record: logging.LogRecord) -> str:
         said = record.getMessage()
         if record.msg == "%s" and isinstance(record.args, tuple) and isinstance(record.args[0], str):
             said = record.args[0]  # a message of ours, which has its Chinese
-        return f"memory-server: {translated(said)}"
+        line = f"memory-server: {translated(said)}"
+        if record.exc_info and logging.getLogger().isEnabledFor(logging.DEBUG):
+            return f"{line}\n{self.formatException(record.exc_info)}"
+        return line
 
 
 def log_to_stderr(level: str, *, serves: bool) -> None:

@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SystemExit:
         pass
     except Exception as error:
-        complain(_("hook: {name}: {reason}", type(error).__name__, error))
+        complain(_("hook: {reason}", _failure(error)))
     return 0
 
 
@@ -235,12 +235,25 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         return asyncio.run(_run(command, settings, flags, leaves=leaves))
     except MemoryServerError as error:
         return refuse(error, flags)
+    except Exception as error:
+        complain(_("The command failed inside the program: {reason}; please report this line.", _failure(error)))
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         # The reader of the output has ended; Python must not report that when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _failure(error: Exception) -> str:
+    """What failed inside the program, and where; with `--log-level DEBUG` its traceback goes to the log."""
+    import logging
+
+    from memory_server.kernel.failures import failure_text
+
+    logging.getLogger(__name__).debug("the command failed", exc_info=error)
+    return failure_text(error)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:

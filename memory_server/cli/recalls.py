@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
@@ -12,10 +11,10 @@ from memory_server.app import App
 from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, time_text, write
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.recalls import Line
-from memory_server.kernel.times import milliseconds
+from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from sandbox.locale import N_, _, counted, joined, term, translated
 
+_SESSION_START = N_("(session start)")
 _WHY = {
     "words": N_("shares too few words of the last message that say something"),
     "same_moment": N_("too near in time to one that came"),
@@ -29,75 +28,101 @@ _WHY = {
 async def recalls(app: App, flags: Namespace) -> None:
     if flags.n < 1:
         raise InvalidInput("-n must be at least 1 recall.")
-    every = app.recalls.found(app.conversation(flags.conversation).id if hasattr(flags, "conversation") else None)
-    empty = [line for line in every if "came" not in line]
-    shown = (empty if flags.empty else every)[-flags.n :]
+    conversation_id = app.conversation(flags.conversation).id if hasattr(flags, "conversation") else None
+    every = app.recalls.found(conversation_id)
+    quiet = [recall for recall in every if recall.is_quiet]
+    shown = (quiet if flags.empty else every)[-flags.n :]
     if flags.json:
-        for line in shown:
-            write(line)
+        for recall in shown:
+            write(recall.line)
         return
     rows = [(_("recall"), _("time"), _("asked by"), _("came"), _("last message"))]
-    for line in shown:
-        asked_by = ", ".join(filter(None, (term(line["by"]), line.get("client"))))
-        counts = counted(len(line.get("came", ())), "memory"), counted(line.get("tokens", 0), "token")
-        came = translated(joined(", ", counts)) if "came" in line else term("nothing came")
-        rows.append((line["id"], _time(app, line), asked_by, came, line.get("said", "")))
-    if len(rows) > 1:
+    rows += [(recall.id, _time(app, recall), _asker(recall), _came(recall), _question(recall)) for recall in shown]
+    if shown:
         print_columns(rows)
-    what = _("{empty} of {recalls} brought nothing.", len(empty), counted(len(every), "recall"))
-    none = _("No recall is on record; the setting recalls.days says how long one is kept.")
-    console().print(what if every else none)
+    if every:
+        console().print(_("{empty} of {recalls} brought nothing.", len(quiet), counted(len(every), "recall")))
+    else:
+        console().print(_("No recall is on record; the setting recalls.days says how long one is kept."))
 
 
-def _time(app: App, line: Line) -> str:
-    return time_text(milliseconds(datetime.fromisoformat(line["at"])), app.settings.zone)
+def _asker(recall: RecordedRecall) -> str:
+    return ", ".join(filter(None, (term(recall.by), recall.client)))
+
+
+def _came(recall: RecordedRecall) -> str:
+    """How much came, and what it took of the context."""
+    if recall.is_quiet:
+        return term("nothing came")
+    size = _("already in context") if recall.was_in_context else counted(recall.tokens, "token")
+    return translated(joined(", ", (counted(len(recall.came), "memory"), size)))
+
+
+def _question(recall: RecordedRecall) -> str:
+    return term(_SESSION_START) if recall.begins_session else recall.said
+
+
+def _time(app: App, recall: RecordedRecall) -> str:
+    return time_text(recall.at_ms, app.settings.zone)
 
 
 async def receipt(app: App, flags: Namespace) -> None:
     """Print why each memory of the recall came whose id begins so, and what nearly did."""
-    found = [line for line in app.recalls.found() if flags.recall and line["id"].startswith(flags.recall)]
-    if len(found) != 1:
-        shows = _("`memory-server recalls` shows the ids")
-        if found:
-            raise InvalidInput("Several recalls have an id that begins with `{begin}`; {shows}.", flags.recall, shows)
-        raise InvalidInput("No recall has an id that begins with `{begin}`; {shows}.", flags.recall, shows)
-    [line], texts, out = found, dict[str, str](), console()
+    recall = _named(app.recalls.found(), flags.recall)
     if flags.json:
-        write(line)
+        write(recall.line)
         return
-    came, near = line.get("came", ()), line.get("near", ())
-    for name in {item.get("kept_in", line["conversation"]) for item in (*came, *near)}:
+    texts, out = dict[str, str](), console()
+    for name in {item.conversation for item in (*recall.came, *recall.near)}:
         texts |= {memory.id: memory.text for memory in await app.conversation(name).short_term.memories()}
-    about = ", ".join(filter(None, (term(line["by"]), line.get("client"), line.get("cwd"), line["conversation"])))
+    about = ", ".join(filter(None, (term(recall.by), recall.client, recall.cwd, recall.conversation)))
     # As `Text`, which is not translated: what users said stays as it is.
-    out.print(Text(f"{line['id']} {_time(app, line)} {about}"))
-    if said := line.get("said"):
-        out.print(Text(f"{term('last message')}: {clipped(said, 3 * TEXT_CELLS)}"))
-    if not came:
+    out.print(Text(f"{recall.id} {_time(app, recall)} {about}"))
+    if recall.begins_session:
+        out.print(Text(_question(recall)))
+    elif recall.said:
+        out.print(Text(f"{term('last message')}: {clipped(recall.said, 3 * TEXT_CELLS)}"))
+    if recall.is_quiet:
         out.print(_("Nothing came to mind."))
-    elif line.get("chars"):
-        tokens = counted(line["tokens"], "token")
-        out.print(_("Given: {chars} characters, about {tokens}.", line["chars"], tokens))
+    elif recall.chars:
+        out.print(_("Given: {chars} characters, about {tokens}.", recall.chars, counted(recall.tokens, "token")))
     else:
         out.print(_("Given: nothing new; the session had it in its context, or there was no room."))
-    for item in came:
-        spelt = spelling(texts.get(item["id"], ""))
-        words = ", ".join(f"{spelt(word)} {points:.1f}" for word, points in item.get("words", {}).items())
-        out.print(Text(f"  {term(item['tier'])} {_shown(item, texts)}{words and f': {words}'}"))
-    if near:
+    for item in recall.came:
+        spelt = spelling(texts.get(item.id, ""))
+        words = ", ".join(f"{spelt(word)} {points:.1f}" for word, points in item.words.items())
+        out.print(Text(f"  {term(item.tier)} {_shown(item, texts)}{words and f': {words}'}"))
+    if recall.near:
         out.print(_("Nearly came:"))
-    for item in near:
-        few = "points" in item and translated(_("{points:.1f} points too few", item["points"]))
-        out.print(Text(f"  {_shown(item, texts)}: {term(_WHY.get(item['lacked'], '')) or few}"))
-    if held := ", ".join(f"{count} {term(_WHY.get(rule, rule))}" for rule, count in line.get("held", {}).items()):
+    for item in recall.near:
+        out.print(Text(f"  {_shown(item, texts)}: {_lacked(item)}"))
+    if held := ", ".join(f"{count} {term(_WHY.get(rule, rule))}" for rule, count in recall.held.items()):
         out.print(Text(f"{term('Held back')}: {held}"))
-    if (used := line.get("used")) is not None:
-        out.print(_("The answer used {ids}.", ", ".join(used)) if used else _("The answer used none of them."))
+    if recall.used is not None:
+        used = ", ".join(recall.used)
+        out.print(_("The answer used {ids}.", used) if used else _("The answer used none of them."))
 
 
-def _shown(item: Line, texts: Mapping[str, str]) -> str:
+def _named(recalls: Sequence[RecordedRecall], begin: str) -> RecordedRecall:
+    """The recall whose id begins so. Raises InvalidInput: there is none, or more than one."""
+    named = [recall for recall in recalls if begin and recall.id.startswith(begin)]
+    if len(named) == 1:
+        return named[0]
+    shows = _("`memory-server recalls` shows the ids")
+    if named:
+        raise InvalidInput("Several recalls have an id that begins with `{begin}`; {shows}.", begin, shows)
+    raise InvalidInput("No recall has an id that begins with `{begin}`; {shows}.", begin, shows)
+
+
+def _lacked(item: RecordedItem) -> str:
+    if item.lacked in _WHY:
+        return term(_WHY[item.lacked])
+    return translated(_("{points:.1f} points too few", item.points or 0.0))
+
+
+def _shown(item: RecordedItem, texts: Mapping[str, str]) -> str:
     """The name; or the id of a memory, its relevance then, and its text now."""
-    if item.get("tier") in ("trigger", "note"):
-        return str(item["id"])
-    points = f" {item['relevance']:.1f}" if "relevance" in item else ""
-    return f"{item['id']}{points} {clipped(texts.get(item['id']) or term('no longer stored'), TEXT_CELLS)}"
+    if not item.is_memory:
+        return item.id
+    points = "" if item.relevance is None else f" {item.relevance:.1f}"
+    return f"{item.id}{points} {clipped(texts.get(item.id) or term('no longer stored'), TEXT_CELLS)}"

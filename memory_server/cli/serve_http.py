@@ -21,7 +21,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.memories import Call
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
-from memory_server.serving.http.middleware import Enter
+from memory_server.serving.http.middleware import PAGE, Enter
 from memory_server.serving.http.principals import WRITE, caller_of
 from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.http.tenants import TenantMemories, Tenants
@@ -110,7 +110,7 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
             known[key] = Site(call, app.settings.storage.keep_ms, writable, app.sandbox, alone=False)
         return known[key]
 
-    return page_app(site_of, TokenForm(enter), None)
+    return page_app(site_of, TokenForm(enter, PAGE), None)
 
 
 def _tokens(settings: Settings, place: Path) -> TokenFile | None:

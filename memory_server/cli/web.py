@@ -22,6 +22,7 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.memories import Call
 from memory_server.serving.http.http_server import listening, run_app
+from memory_server.serving.http.principals import ALL, Principal
 from memory_server.web.access import LOOPBACK, OneTimeLink
 from memory_server.web.app import page_app
 from memory_server.web.details import examined
@@ -91,7 +92,9 @@ async def web(settings: Settings, flags: Namespace) -> None:
 async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = None) -> AsyncIterator[str]:
     """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
     use."""
-    listener, gate, site = _listener(port), OneTimeLink(), site_of(app)
+    listener = _listener(port)
+    gate = OneTimeLink(Principal(None, ALL))
+    site = site_of(app)
     stop = stop or asyncio.Event()
     page = page_app(lambda _scope: site, gate, LOOPBACK)
     tasks = [
@@ -99,7 +102,7 @@ async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = No
         asyncio.create_task(_prepare(app, site)),
     ]
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/enter?key={gate.key}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}{gate.door}?key={gate.key}"
     finally:
         stop.set()
         tasks[1].cancel()
@@ -138,8 +141,7 @@ async def view(app: App, flags: Namespace) -> None:
     site = site_of(app)
     async with viewed(site, request_of(spoken())) as seen:
         await home(seen)
-        tasks = [task for task in site.known.values() if isinstance(task, asyncio.Task)]
-        await asyncio.gather(*tasks)  # when triggers fire next
+        await asyncio.gather(*site.made.firings)  # when triggers fire next
         text = await whole(seen)
     target = flags.html
     try:

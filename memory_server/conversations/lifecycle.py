@@ -11,10 +11,11 @@ from heapq import merge
 from itertools import islice
 from typing import Any, Literal
 
-from memory_server.conversations.archive import archived_ids
+from memory_server.conversations.archive import Archived, archived_ids
 from memory_server.conversations.changes import (
     Change,
     CleanedUp,
+    Commit,
     Forgotten,
     Muted,
     Pinned,
@@ -99,15 +100,8 @@ class ConversationLifecycle:
                         raise
                     log.warning("%s", _("{name} was passed over: {reason}", name, error))
                     continue
-                live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
                 gone = [] if sought.archived is False else await self._services.store.archive(name)
-                keys = {(type(memory), memory.key) for memory in live}
-                removed = {
-                    (type(each.memory), each.memory.key): each.memory for each in gone
-                }  # the last removal counts
-                items = [_item(name, memory) for memory in live]
-                items += [_item(name, memory, archived=True) for key, memory in removed.items() if key not in keys]
-                found += await asyncio.to_thread(sought.among, items)
+                found += await asyncio.to_thread(_sought_in, sought, name, state, gone)
         return sorted(found, key=lambda item: -item.at_ms)
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
@@ -176,11 +170,7 @@ class ConversationLifecycle:
 
     async def _history(self, name: str, before: str | None, limit: int) -> list[PastChange]:
         commits = await self._conversations.get(name).archive.history(before=before, limit=limit)
-        return [
-            PastChange(change_id(name, made.version), name, made.at_ms, made.by, steps or (HistoryStep(_("erased")),))
-            for made in commits
-            for steps in [tuple(map(step_of, made.changes))]
-        ]
+        return await asyncio.to_thread(lambda: [_past_change(name, commit) for commit in commits])
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         conversation = self._conversations.get(await self._place_of(change, place))
@@ -340,6 +330,22 @@ def step_of(change: Change) -> HistoryStep:
             return HistoryStep(_("cleaned up"))
         case _:
             return HistoryStep(_(type(change).__name__.lower()), change.memory.id, beginning(change.memory.text))
+
+
+def _past_change(name: str, commit: Commit) -> PastChange:
+    steps = tuple(map(step_of, commit.changes)) or (HistoryStep(_("erased")),)
+    return PastChange(change_id(name, commit.version), name, commit.at_ms, commit.by, steps)
+
+
+def _sought_in(sought: Sought, name: str, state: ConversationState, gone: Sequence[Archived]) -> list[Item]:
+    """What is sought in a conversation and, where `gone` has it, in its archive; of an archived memory, the last
+    removal counts."""
+    live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
+    keys = {(type(memory), memory.key) for memory in live}
+    removed = {(type(entry.memory), entry.memory.key): entry.memory for entry in gone}
+    items = [_item(name, memory) for memory in live]
+    items += [_item(name, memory, archived=True) for key, memory in removed.items() if key not in keys]
+    return sought.among(items)
 
 
 def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -19,7 +20,7 @@ from memory_server.kernel.lifecycle import HISTORY_PAGE
 
 if TYPE_CHECKING:
     from memory_server.kernel.scopes import Scope
-    from sandbox import CheckReport, TriggerRecord, Verdict
+    from sandbox import CheckReport, Operand, RunReport, TriggerRecord, Verdict
 
 Result = TypeVar("Result")
 Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
@@ -129,6 +130,15 @@ class Similarities(Protocol):
         texts, how many are left, and why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a trigger did once, and why: its verdict with the values of its operands, and what is wrong with it."""
+
+    report: RunReport
+    operands: Sequence[Operand]
+    check: CheckReport
+
+
 class TriggerRunner(Protocol):
     """Runs untrusted JavaScript: triggers, and the regular expressions of users."""
 
@@ -142,6 +152,13 @@ class TriggerRunner(Protocol):
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
         """What is wrong with a trigger (errors) and what might be (warnings)."""
+
+    async def try_out(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> Trial:
+        """One run of a trigger for its author, and what is wrong with it. Raises TriggersUnavailable."""
+
+    async def words_of(self, sources: Sequence[str]) -> Sequence[Sequence[str]]:
+        """The words that each trigger looks for, for people; none where they are not known. Raises
+        TriggersUnavailable."""
 
     def record_of(self, source: str) -> TriggerRecord:
         """How often this trigger timed out, ran out of memory or killed its worker since the runner began."""

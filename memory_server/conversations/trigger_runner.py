@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
+from memory_server.conversations.ports import Trial
 from memory_server.kernel.errors import TriggersUnavailable
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
@@ -64,6 +65,22 @@ class SandboxRunner:
         with sandbox_errors():
             async with self._turns:
                 return await self._sandbox.check(source, context, now=now, seed=seed)
+
+    async def try_out(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> Trial:
+        with sandbox_errors():
+            async with self._turns:
+                reading = await self._sandbox.read(source)
+                report = await self._sandbox.run(source, context, now=now, seed=seed, copy=reading.copy)
+                if context["messages"] or isinstance(report.verdict, Failed):
+                    check = await self._sandbox.check_after(source, report.verdict, now=now)
+                else:  # on the messages of a sample
+                    check = await self._sandbox.check(source, now=now, seed=seed)
+        return Trial(report, reading.operands, check)
+
+    async def words_of(self, sources: Sequence[str]) -> Sequence[Sequence[str]]:
+        with sandbox_errors():
+            async with self._turns:
+                return await self._sandbox.words_of(sources)
 
     def record_of(self, source: str) -> TriggerRecord:
         return self._sandbox.record_of(source)

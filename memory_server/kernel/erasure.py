@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.recorded_recall import recorded_recall
 from sandbox.locale import n_
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ class Erasure:
     def in_recall(self, line: Mapping[str, Any]) -> bool:
         """Whether a line of the record of recalls tells of it."""
         names = {item.id for item in self.items}
-        came = [item.get("id") for key in ("came", "near") for item in line.get(key, ())]
-        return self.held_in(line) or not names.isdisjoint([*came, *line.get("used", ())])
+        recall = recorded_recall(line)
+        named = [*(item.id for item in (*recall.came, *recall.near)), *(recall.used or ())]
+        return self.held_in(line) or not names.isdisjoint(named)
 
 
 @dataclass(frozen=True, slots=True)

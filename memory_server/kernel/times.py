@@ -39,6 +39,16 @@ def milliseconds(moment: datetime) -> int:
     return (aware - EPOCH) // _MILLISECOND
 
 
+FIRST_MS = milliseconds(datetime.min.replace(tzinfo=UTC))
+LAST_MS = milliseconds(datetime.max.replace(tzinfo=UTC))
+"""The ends of the calendar: the years 1 and 9999."""
+
+
+def within_calendar(time_ms: int) -> int:
+    """The time, or the end of the calendar beyond which it is."""
+    return min(max(time_ms, FIRST_MS), LAST_MS)
+
+
 MINUTE_MS = 60_000
 
 

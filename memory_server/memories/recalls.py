@@ -8,7 +8,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
+from memory_server.kernel.recorded_recall import RecordedRecall, recorded_recall
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS, iso
 from sandbox.locale import N_, _, counted
@@ -79,7 +80,7 @@ class Recalls:
                 with suppress(OSError):
                     self._kept.append(*lines)
 
-    def found(self, conversation_id: str | None = None) -> list[Line]:
+    def found(self, conversation_id: str | None = None) -> list[RecordedRecall]:
         """The recalls of a conversation or of all, oldest first, each with what its answer used. Blocking. Raises
         StorageError."""
         self.write()
@@ -87,15 +88,20 @@ class Recalls:
             lines = self._kept.lines(conversation_id)
         except OSError as error:
             raise StorageError(_("The record of recalls cannot be read: {reason}.", str(error))) from error
-        found, latest = dict[object, Line](), dict[object, Line]()
+        recalls = dict[object, RecordedRecall]()
+        latest_keys = dict[object, object]()
         for line in filter(self._lasts, lines):
-            turn, session = line.get("turn"), (line["conversation"], line.get("session"))
-            if "id" in line:
+            recall = recorded_recall(line)
+            session = recall.conversation, recall.session
+            if recall.id:
                 # Two hooks that are installed both note a turn.
-                latest[session] = found.setdefault((session, turn) if turn else line["id"], line)
-            elif (about := latest.get(session, {})).get("came") and turn in (None, about.get("turn", turn)):
-                about["used"] = [item["id"] for item in about["came"] if item["id"] in line["used"]]
-        return sorted(found.values(), key=lambda line: line["at"])
+                key: object = (session, recall.turn) if recall.turn else recall.id
+                recalls.setdefault(key, recall)
+                latest_keys[session] = key
+            elif session in latest_keys:
+                key = latest_keys[session]
+                recalls[key] = _credited(recalls[key], recall)
+        return sorted(recalls.values(), key=lambda recall: recall.at_ms)
 
     def tidy(self) -> None:
         """Remove what is too old. Blocking. Raises OSError."""
@@ -107,12 +113,20 @@ class Recalls:
             found = self.found()
         except StorageError as error:
             return Finding("warning", "recalls", str(error))
-        share = sum("came" not in line for line in found) / max(1, len(found))
+        share = sum(recall.is_quiet for recall in found) / max(1, len(found))
         what = _("{recalls} in {days:g} days, {share:.0%} empty", counted(len(found), "recall"), self._days, share)
         return Finding("ok", _("recalls"), what)
 
     def _lasts(self, line: Line) -> bool:
         return bool(self._days) and line["at"] >= iso(round(self._clock() - self._days * DAY_MS))
+
+
+def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:
+    """A recall with what its answer used, which a later line of the same session says."""
+    if not recall.came or answer.turn not in ("", recall.turn or answer.turn):
+        return recall
+    used = [item.id for item in recall.came if item.id in (answer.used or ())]
+    return replace(recall, used=used, line={**recall.line, "used": used})
 
 
 def recall_line(given: Given, asker: Line, at: str) -> Line | None:

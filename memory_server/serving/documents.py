@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ResourceNotFound
+from memory_server.kernel.failures import failure_text, request_id
 from memory_server.kernel.text import shown
 from memory_server.knowledge.notes.pages import HEADINGS, Kind
 from memory_server.memories.memories import Call
@@ -22,6 +24,8 @@ from memory_server.tools.base.tool import MOST_SAID_CHARS
 
 if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
+
+log = logging.getLogger(__name__)
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
@@ -125,6 +129,11 @@ def _translated(request: Request) -> Iterator[None]:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
     except MemoryServerError as error:
         raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_SAID_CHARS)) from error
+    except Exception as error:
+        failed = request_id()
+        log.exception("a resource or prompt failed, request %s: %s", failed, failure_text(error))
+        said = f"The request failed inside the server; its log says why, under {failed}."
+        raise MCPError(types.INTERNAL_ERROR, said) from error
 
 
 def _said(row: resources.Document) -> dict[str, Any]:

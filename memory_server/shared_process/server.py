@@ -26,6 +26,7 @@ from typing import Any, NoReturn, Protocol
 
 from memory_server.app import App
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
+from memory_server.kernel.failures import failure_text
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.shared_process.protocol import ANSWERS, PROTOCOL, STATUS, STOP
@@ -123,7 +124,7 @@ class SharedServer:
     def _gone(self, task: asyncio.Task[None]) -> None:
         del self._clients[task]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a client was not served", exc_info=error)
+            log.error("a client was not served: %s", failure_text(error), exc_info=error)
         if not self._clients:
             self._wait_for_clients()
 

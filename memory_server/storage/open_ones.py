@@ -13,6 +13,7 @@ from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel.errors import StorageUnwritable
+from memory_server.kernel.failures import failure_text
 from memory_server.storage.json_store.open_conversation import StoreParameters
 from sandbox.locale import _
 
@@ -108,7 +109,7 @@ class OpenOnes(dict[str, O]):
         def done(task: asyncio.Task[Any]) -> None:
             self.running.discard(task)
             if not task.cancelled() and (error := task.exception()) is not None:
-                log.debug("storage work failed: %s", error)
+                log.debug("storage work failed: %s", failure_text(error))
 
         task = asyncio.get_running_loop().create_task(work)
         self.running.add(task)

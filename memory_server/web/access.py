@@ -17,11 +17,19 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
+
 LINK_SECONDS = 600.0
 """How long the link works, once."""
 MOST_BYTES = 2 * 1024 * 1024
-"""Of the body of a form."""
-_MOST_TOKEN_BYTES, _MOST_COOKIES, _SLOWLY_SECONDS = 4_096, 1_000, 0.5
+"""Bytes of the body of a form of a reader who was let in."""
+BODY_SECONDS = 30.0
+"""How long the body of a form may take."""
+_MOST_TOKEN_BYTES = 4_096
+"""Bytes of the form in which a token is typed, which everybody may send."""
+_MOST_COOKIES = 1_000
+_SLOWLY_SECONDS = 0.5
+"""How long the answer to a wrong token takes."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -35,6 +43,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_BODY_STATUS = {"size": 413, "time": 408, "gone": 400}
 Refuse = Callable[[Request, int, str], Awaitable[Response]]
 """Makes the page that says why a request is refused: status, and the name of the reason."""
 
@@ -42,32 +51,20 @@ Refuse = Callable[[Request, int, str], Awaitable[Response]]
 class Gate(Protocol):
     """Lets readers in."""
 
+    @property
+    def base(self) -> str:
+        """The path below which the page is, without a slash at its end. The cookie is for this path alone, because
+        cookies do not know ports: another program on this machine must not get it."""
+
+    @property
+    def door(self) -> str:
+        """The path of the request that asks to be let in."""
+
     async def enter(self, request: Request) -> Response | None:
         """The answer to a request that asks to be let in; None: it is not allowed."""
 
     async def knows(self, cookie: str, scope: Scope) -> bool:
         """Whether this is the cookie of somebody who was let in; notes in `scope` whose memories they see."""
-
-
-class OneTimeLink:
-    """Lets in who has the link that the command printed, once and within ten minutes."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.key = secrets.token_urlsafe(32)
-        self._cookie = secrets.token_urlsafe(32)
-        self._clock, self._until = clock, clock() + LINK_SECONDS
-
-    async def enter(self, request: Request) -> Response | None:
-        given = request.query_params.get("key", "")
-        if self._clock() > self._until or not hmac.compare_digest(given.encode(), self.key.encode()):
-            return None
-        self._until = float("-inf")
-        answer = RedirectResponse("./", 303)
-        answer.set_cookie(request.scope["cookie"], self._cookie, httponly=True, samesite="strict", path="/")
-        return answer
-
-    async def knows(self, cookie: str, scope: Scope) -> bool:
-        return hmac.compare_digest(cookie.encode(), self._cookie.encode())
 
 
 class Caller(Protocol):
@@ -80,30 +77,60 @@ class Caller(Protocol):
     def enter(self, scope: Scope) -> None: ...
 
 
-class TokenForm:
-    """Lets in who types a token into the form, for as long as `allowed` gives somebody for it and this process runs."""
+class OneTimeLink:
+    """Lets in who has the link that the command printed, once and within ten minutes, as `caller`. The page is below a
+    path that cannot be guessed. It is not in the link, which other users of the machine may see in the list of
+    processes, but in the answer to it."""
 
-    def __init__(self, allowed: Callable[[str | None], Awaitable[Caller | None]]) -> None:
+    door = "/enter"
+
+    def __init__(self, caller: Caller, clock: Callable[[], float] = time.monotonic) -> None:
+        self.key = secrets.token_urlsafe(32)
+        self.base = f"/{secrets.token_urlsafe(32)}"
+        self._caller = caller
+        self._cookie = secrets.token_urlsafe(32)
+        self._clock = clock
+        self._until = clock() + LINK_SECONDS
+
+    async def enter(self, request: Request) -> Response | None:
+        given = request.query_params.get("key", "")
+        if self._clock() > self._until or not hmac.compare_digest(given.encode(), self.key.encode()):
+            return None
+        self._until = float("-inf")
+        return _let_in(request, self.base, self._cookie, secure=False)
+
+    async def knows(self, cookie: str, scope: Scope) -> bool:
+        if not hmac.compare_digest(cookie.encode(), self._cookie.encode()):
+            return False
+        self._caller.enter(scope)
+        return True
+
+
+class TokenForm:
+    """Lets in who types a token into the form below `base`, for as long as `allowed` gives a caller for it and this
+    process runs."""
+
+    def __init__(self, allowed: Callable[[str | None], Awaitable[Caller | None]], base: str) -> None:
+        self.base = base
+        self.door = f"{base}/enter"
         self._allowed = allowed
         self._tokens: dict[str, str] = {}
 
     async def enter(self, request: Request) -> Response | None:
         if request.method != "POST":
             return None
-        body = (await request.body())[:_MOST_TOKEN_BYTES].decode("ascii", "replace")
+        body = (await request.body()).decode("ascii", "replace")
         token = parse_qs(body).get("token", [""])[0].strip()
         caller = await self._allowed(token)
         if caller is None or "read" not in caller.scopes:
             await asyncio.sleep(_SLOWLY_SECONDS)
             return None
-        made = secrets.token_urlsafe(32)
-        self._tokens[made] = token
+        cookie = secrets.token_urlsafe(32)
+        self._tokens[cookie] = token
         if len(self._tokens) > _MOST_COOKIES:
             del self._tokens[next(iter(self._tokens))]
-        answer, secure = RedirectResponse("./", 303), request.headers.get("host", "").rpartition(":")[0] not in LOOPBACK
-        name = request.scope["cookie"]
-        answer.set_cookie(name, made, httponly=True, samesite="strict", secure=secure, path="/")
-        return answer
+        host, _port = _split(request.headers.get("host", ""))
+        return _let_in(request, self.base, cookie, secure=host not in LOOPBACK)
 
     async def knows(self, cookie: str, scope: Scope) -> bool:
         token = self._tokens.get(cookie)
@@ -114,8 +141,15 @@ class TokenForm:
         return True
 
 
+def _let_in(request: Request, base: str, cookie: str, *, secure: bool) -> Response:
+    answer = RedirectResponse(f"{base}/", 303)
+    name = request.scope["cookie"]
+    answer.set_cookie(name, cookie, httponly=True, samesite="strict", secure=secure, path=f"{base}/")
+    return answer
+
+
 class Guard:
-    """Passes to `app` what `gate` lets in. `hosts`: names without a port (None: somebody else has looked)."""
+    """Passes to `app` what `gate` lets in. `hosts`: names without a port (None: they were looked at before)."""
 
     def __init__(self, app: ASGIApp, gate: Gate, refuse: Refuse, hosts: Collection[str] | None) -> None:
         self._app, self._gate, self._refuse, self._hosts = app, gate, refuse, hosts
@@ -131,27 +165,48 @@ class Guard:
         request = Request(scope, receive)
         host, port = _split(request.headers.get("host", ""))
         scope["cookie"] = f"memory-page-{port}"
-        answer: ASGIApp
         if self._hosts is not None and host not in self._hosts:
-            answer = await self._refuse(request, 421, "host")
+            answer: ASGIApp = await self._refuse(request, 421, "host")
         elif scope["method"] not in ("GET", "HEAD") and not _same_origin(request.headers):
             answer = await self._refuse(request, 403, "origin")
-        elif int(request.headers.get("content-length", "0") or 0) > MOST_BYTES:
-            answer = await self._refuse(request, 413, "size")
         else:
-            answer = await self._within(request)
+            answer = await self._within(request, receive)
         await answer(scope, receive, guarded)
 
-    async def _within(self, request: Request) -> ASGIApp:
-        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        if path.startswith("/static/"):
+    async def _within(self, request: Request, receive: Receive) -> ASGIApp:
+        """Who answers. No byte of a body is received before it is known how many there may be."""
+        path = request.scope["path"]
+        if path == self._gate.door:
+            return await self._received(request, receive, _MOST_TOKEN_BYTES, self._entering)
+        inside = path.startswith(f"{self._gate.base}/")
+        request.scope["root_path"] = self._gate.base if inside else ""
+        if path.removeprefix(request.scope["root_path"]).startswith("/static/"):
             return self._app
-        if path == "/enter":
-            return await self._gate.enter(request) or await self._refuse(request, 401, "link")
         cookie = _cookie(request.headers, request.scope["cookie"])
-        if cookie and await self._gate.knows(cookie, request.scope):
-            return self._app
-        return await self._refuse(request, 401, "cookie")
+        if not inside or not cookie or not await self._gate.knows(cookie, request.scope):
+            return await self._refuse(request, 401, "cookie")
+        return await self._received(request, receive, MOST_BYTES, self._passing)
+
+    async def _entering(self, request: Request) -> ASGIApp:
+        return await self._gate.enter(request) or await self._refuse(request, 401, "link")
+
+    async def _passing(self, request: Request) -> ASGIApp:
+        async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+            await self._app(scope, request.receive, send)
+
+        return app
+
+    async def _received(
+        self, request: Request, receive: Receive, most_bytes: int, answer: Callable[[Request], Awaitable[ASGIApp]]
+    ) -> ASGIApp:
+        """What `answer` says to the request with its body, which is received here, within bounds of bytes and time."""
+        if request.method in ("GET", "HEAD"):
+            return await answer(request)
+        try:
+            body = await whole_body(receive, request.headers.get("content-length", ""), most_bytes, BODY_SECONDS)
+        except BodyRefused as refused:
+            return await self._refuse(request, _BODY_STATUS[refused.reason], refused.reason)
+        return await answer(Request(request.scope, replaying(body, receive)))
 
 
 def _split(host: str) -> tuple[str, str]:
@@ -170,7 +225,7 @@ def _same_origin(headers: Headers) -> bool:
 
 def _cookie(headers: Headers, name: str) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
-    return "" if found is None else found.value
+    return "" if cookie is None else cookie.value

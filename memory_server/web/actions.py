@@ -18,7 +18,7 @@ from memory_server.kernel.private import Pause
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
 from memory_server.web.taking_back import forget, item_of, mended
-from memory_server.web.view import MOST_FLASHES, Flash, View, form_of
+from memory_server.web.view import Flash, View, form_of
 from sandbox.locale import _, counted
 
 BY = "page"
@@ -40,10 +40,8 @@ def acting(act: Act) -> Callable[[View], Awaitable[Response]]:
         if not view.writable:
             raise InvalidInput("This memory server may only read; end the setting `read_only` to change something.")
         flash = await act(view, form)
-        flashes, key = view.site.flashes, secrets.token_urlsafe(8)
-        flashes[key] = flash
-        while len(flashes) > MOST_FLASHES:
-            del flashes[next(iter(flashes))]
+        key = secrets.token_urlsafe(8)
+        view.site.made.flashes.put(key, flash)
         back = first(form, "back")
         back = back if _BACK.fullmatch(back) else ""
         page, _hash, anchor = re.sub(r"[?&]done=[^&#]*", "", back).partition("#")
@@ -185,13 +183,13 @@ async def _pause(view: View, form: Form) -> Flash:
 async def _back_up(view: View, form: Form) -> Flash:
     view.call.memories.services.refuse_where_full()
     made = await view.call.memories.backups.make()
-    view.site.known.pop("findings", None)
+    view.site.made.examination = None
     return Flash(_("The backup {name} is made.", made.backup.name))
 
 
 async def _mend(view: View, form: Form) -> Flash:
     done = [plan for plan in await mended(view, dry_run=False) if plan.steps]
-    view.site.known.pop("findings", None)
+    view.site.made.examination = None
     return Flash(_("Mended: {conversations}. The files as they were are kept.", counted(len(done), "conversation")))
 
 

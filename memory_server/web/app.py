@@ -13,6 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
 from memory_server.kernel.errors import MemoryNotFound, MemoryServerError
+from memory_server.kernel.failures import failure_text, request_id
 from memory_server.web import actions, details, knowledge, pages, playground
 from memory_server.web.access import Gate, Guard
 from memory_server.web.speech import language_of
@@ -26,10 +27,11 @@ _REFUSED = {
     "host": _("This server does not have that name. Open the page by 127.0.0.1."),
     "origin": _("Changes are made only from the page itself. Open it and try again there."),
     "size": _("The form is too large; send less text at a time."),
+    "time": _("The form took too long to arrive; send it again."),
+    "gone": _("The form ended before its end; send it again."),
     "link": _("This link was used already, or is older than ten minutes. Run `memory-server web` again for a new one."),
     "cookie": _("This page opens with the link that `memory-server web` prints. Run it, and open that link."),
     "path": _("There is no such page."),
-    "server": _("The page failed inside the server; its log says why."),
 }
 
 PAGES: dict[str, Show] = {
@@ -68,9 +70,12 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
                         return await view.page("refused.html", status, said=error.args[0], back="./")
             except MemoryServerError as error:
                 return _refusal(request, 422, error.args[0])
-            except Exception:
-                log.exception("a page failed")
-                return _refusal(request, 500, _REFUSED["server"])
+            except Exception as error:
+                failed = request_id()
+                log.exception("a page failed, request %s: %s", failed, failure_text(error))
+                return _refusal(
+                    request, 500, _("The page failed inside the server; its log says why, under {request}.", failed)
+                )
 
         return shown
 

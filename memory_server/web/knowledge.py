@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+import asyncio
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
@@ -17,6 +18,7 @@ from sandbox.locale import _
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 SPACES: dict[str, Literal["notes", "layers", "sessions", "refs"]] = {
@@ -26,6 +28,10 @@ SPACES: dict[str, Literal["notes", "layers", "sessions", "refs"]] = {
     "refs": "refs",
 }
 """The space behind each page."""
+MOST_MARKDOWN = 20_000
+"""Characters of Markdown on one page: the parser takes the square of their number for some texts, half a second."""
+_MOST_CELLS = 20_000
+"""Cells of a table. Three characters of a row can be hundreds of cells."""
 TITLES = {"notes": _("Notes"), "layers": _("Layers"), "facts": _("Facts"), "refs": _("Refs")}
 
 
@@ -36,57 +42,87 @@ def page_of(space: str) -> str:
 async def listed(view: View) -> Response:
     """`/notes`, `/layers`, `/facts`, `/refs`: what is kept, changed last first."""
     page = view.request.url.path.rpartition("/")[2]
-    offset, owner = number(view["page"]) * PAGE, view["owner"]
+    page_number, owner = number(view["page"]), view["owner"]
+    most = (page_number + 1) * PAGE
     rows: list[tuple[str, Entry]] = []
     total = 0
     for scope, store in await view.call.memories.knowledge.places(SPACES[page]):
         if owner and scope.owner != owner:
             continue
         entries, count = await store.read(
-            scope, lambda held: (held.entries(Filter(), limit=offset + PAGE + 1), held.count(Filter()))
+            scope, lambda held: (held.entries(Filter(), limit=most + 1), held.count(Filter()))
         )
         rows += [(place_of(scope), entry) for entry in entries]
         total += count
     rows.sort(key=lambda row: -row[1].updated_ms)
-    more = view.link(page, page=number(view["page"]) + 1, owner=owner) if len(rows) > offset + PAGE else ""
+    more = view.link(page, page=page_number + 1, owner=owner) if len(rows) > most else ""
     return await view.page(
-        "entries.html", kind=page, rows=rows[offset : offset + PAGE], total=total, more=more, titles=TITLES
+        "entries.html", kind=page, rows=rows[most - PAGE : most], total=total, more=more, titles=TITLES
     )
 
 
 async def entry(view: View) -> Response:
-    """`/entry`: one entry, its text rendered without any HTML of its own."""
+    """`/entry`: one entry, its text rendered without any HTML of its own; a long one in parts."""
     place, name = view["family"], view["id"]
     for scope, store in await view.call.memories.knowledge.places():
         if place_of(scope) != place:
             continue
-
-        def read(held: Any) -> Entry | None:
-            if place.startswith("layers"):
-                found: Entry | None = held.keyed("", "", name)
-                return found
-            known: Entry | None = held.get(id=int(name)) if name.isdecimal() and len(name) < 16 else held.get(ref=name)
-            return known
-
-        if (found := await store.read(scope, read)) is not None:
-            blocks = blocks_of(found.body)
+        shown = await store.read(scope, partial(_named, place, name))
+        if shown is not None:
+            parts = await asyncio.to_thread(parts_of, shown.body)
+            part = min(number(view["part"]), len(parts) - 1)
             return await view.page(
                 "entry.html",
-                entry=found,
+                entry=shown,
                 family=place,
                 kind=page_of(scope.space),
                 space=scope.space,
-                blocks=blocks,
-                places=await places_of(view, SPACES[page_of(scope.space)], place, view.entry_name(found, place)),
+                blocks=await asyncio.to_thread(blocks_of, parts[part]),
+                part=part,
+                parts_in_all=len(parts),
+                places=await places_of(view, SPACES[page_of(scope.space)], place, view.entry_name(shown, place)),
             )
     raise MemoryNotFound("That entry is not here any more; it was forgotten, or it has another name.")
+
+
+def _named(place: str, name: str, held: Any) -> Entry | None:
+    """The entry with this key, number or ref."""
+    named: Entry | None
+    if place.startswith("layers"):
+        named = held.keyed("", "", name)
+    elif name.isascii() and name.isdecimal() and len(name) < 16:
+        named = held.get(id=int(name))
+    else:
+        named = held.get(ref=name)
+    return named
+
+
+def parts_of(text: str) -> list[str]:
+    """The text in parts of at most `MOST_MARKDOWN` characters, which end with a paragraph or a line where they can."""
+    parts = list[str]()
+    start = 0
+    while len(text) - start > MOST_MARKDOWN:
+        least, most = start + MOST_MARKDOWN // 2, start + MOST_MARKDOWN
+        ends = (text.rfind(mark, least, most) + len(mark) for mark in ("\n\n", "\n", " "))
+        end = next((end for end in ends if end > least), most)
+        parts.append(text[start:end])
+        start = end
+    return [*parts, text[start:]]
 
 
 @cache
 def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block.table import table
 
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "html_block", "html_inline"])
+    def small_table(state: StateBlock, first_line: int, last_line: int, silent: bool) -> bool:
+        """A table, unless it could have more than `_MOST_CELLS`: each short row is filled up to all columns."""
+        columns = state.getLines(first_line, first_line + 1, 0, False).count("|") + 1
+        return (last_line - first_line) * columns <= _MOST_CELLS and table(state, first_line, last_line, silent)
+
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "html_block", "html_inline"])
+    markdown.block.ruler.at("table", small_table, {"alt": ["paragraph", "reference"]})
+    return markdown
 
 
 _BLOCKS = {"paragraph": "p", "bullet_list": "ul", "ordered_list": "ol", "list_item": "li", "blockquote": "blockquote"}
@@ -95,10 +131,10 @@ _BLOCKS |= {"thead": "thead", "tbody": "tbody"}
 
 
 def blocks_of(text: str) -> list[dict[str, Any]]:
-    """Markdown as a tree of `tag`, `text`, `children`; the template writes the elements, so that all text is escaped.
-    Links keep only addresses of the web."""
+    """The first `MOST_MARKDOWN` characters of Markdown as a tree of `tag`, `text`, `children`; the template writes the
+    elements, so that all text is escaped. Links keep only addresses of the web."""
     root: dict[str, Any] = {"tag": "", "children": []}
-    _grow([root], _markdown().parse(text[:100_000]))
+    _grow([root], _markdown().parse(text[:MOST_MARKDOWN]))
     children: list[dict[str, Any]] = root["children"]
     return children
 

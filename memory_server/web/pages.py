@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from starlette.responses import JSONResponse, Response
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.items import Item, Sought
-from memory_server.kernel.recalls import Line
-from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.recorded_recall import RecordedRecall
+from memory_server.kernel.times import DAY_MS, milliseconds
 from memory_server.memories import forgetting
 from memory_server.web.charts import Strip, strip
-from memory_server.web.receipts import ShownRecall, at_ms, receipt
+from memory_server.web.receipts import ShownRecall, receipt
 from memory_server.web.speech import days_between, whence
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
-from memory_server.web.triggers import Watching, watching
+from memory_server.web.triggers import Watching, told, watching
 from memory_server.web.view import View
 from sandbox.locale import _
 
@@ -28,40 +29,36 @@ PAGE = 30
 _CARDS, _TRIGGERS, _LATELY = 6, 5, 3
 _MOST_DOTS = 120
 """Days of the strip; of a longer time, a dot is a week."""
+_MOST_WEEKS = 260
+"""Five years: with more dots none could be told from the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A row of the record: when, by whom, how many memories came, and which triggers and notes."""
+    """A row of the record, and who asked."""
 
-    line: Line
-    at_ms: int
+    recall: RecordedRecall
     who: str
-    came: int
-    spoke: Sequence[str]
 
 
-def asked_of(view: View, lines: Sequence[Line]) -> list[Asked]:
-    rows = list[Asked]()
-    for line in lines:
-        spoke = [item["id"] for item in line.get("came", ()) if item.get("tier") in ("trigger", "note")]
-        who = view.say(whence(line, view.site.user_home))
-        rows.append(Asked(line, at_ms(line), who, len(line.get("came", ())) - len(spoke), spoke))
-    return rows
+def asked_of(view: View, recalls: Sequence[RecordedRecall]) -> list[Asked]:
+    return [Asked(recall, view.say(whence(recall, view.site.user_home))) for recall in recalls]
 
 
-async def recorded(view: View, conversation_id: str | None = None) -> list[Line]:
+async def recorded(view: View, conversation_id: str | None = None) -> list[RecordedRecall]:
     """The recalls that are on record, newest first."""
-    kept = view.call.memories.recalls
-    return [] if kept is None else (await asyncio.to_thread(kept.found, conversation_id))[::-1]
+    record = view.call.memories.recalls
+    if record is None:
+        return []
+    return (await asyncio.to_thread(record.found, conversation_id))[::-1]
 
 
 async def home(view: View) -> Response:
     """`/`: what it remembers."""
     every = await view.conversation.short_term.memories()
-    memories = _within(view, every)
+    memories = await asyncio.to_thread(_within, view, every)
     shelf, _unread = await view.conversation.long_term.with_shared()
-    lines = [line for line in await recorded(view, view.conversation.id) if _of_folder(view, line)]
+    recalls = [recall for recall in await recorded(view, view.conversation.id) if _of_folder(view, recall)]
     gone = await view.conversation.archive.entries()
     counts = await view.call.memories.knowledge.overview()
     kinds = Counter[str]()
@@ -69,29 +66,27 @@ async def home(view: View) -> Response:
         kinds[place.partition("/")[0]] += figures.count
     seen = await _overview(view, memories)
     newest = memories[-1] if memories else None
-    said_in = next(
-        (line for line in lines if newest and newest.session and line.get("session") == newest.session), None
-    )
-    triggers = await watching(view, [each.memory for each in shelf.memories], lines)
+    asked_in_same_session = _of_session(recalls, None if newest is None else newest.session)
+    triggers = await watching(view, [each.memory for each in shelf.memories], recalls)
     return await view.page(
         "home.html",
         memories=memories,
         days=seen.days,
         newest=newest,
-        source=None if said_in is None else whence(said_in, view.site.user_home),
+        source=None if asked_in_same_session is None else whence(asked_in_same_session, view.site.user_home),
         subjects=seen.subjects,
         cards=seen.cards,
-        triggers=sorted(triggers, key=_soonest)[:_TRIGGERS],
+        triggers=await told(view, sorted(triggers, key=_soonest)[:_TRIGGERS]),
         watching=len(triggers),
         gone=gone,
         gone_until=min((entry.at_ms for entry in gone), default=0) + view.site.keep_ms,
         kinds=kinds,
-        lately=asked_of(view, lines[:_LATELY]),
+        lately=asked_of(view, recalls[:_LATELY]),
         strips=seen.strips,
         weekly=seen.weekly,
         folders=Counter(one.folder for one in every if one.folder).most_common(PAGE),
         people=[place.partition("/")[2] for place in counts if place.startswith("sessions/")],
-        findings=view.site.known.get("findings", ()),
+        findings=() if view.site.made.examination is None else view.site.made.examination.findings,
     )
 
 
@@ -107,25 +102,25 @@ class _Overview:
 
 
 async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
-    """The same until the conversation changes, the day ends, or somebody reads another language."""
-    name, today = view.conversation.id, view.speech.date(view.speech.now_ms)
-    key = f"overview {name} {view.speech.language} {view['folder']}"
-    version = await view.call.conversations.version(name), today
-    known = view.site.known.get(key)
-    if known is not None and known[0] == version:
-        seen: _Overview = known[1]
-        return seen
+    """The same until the conversation changes, the day ends, or the reader has another language."""
+    key = view.conversation.id, view.speech.language, view["folder"]
+    version = await view.call.conversations.version(view.conversation.id), view.speech.date(view.speech.now_ms)
+    made = view.site.made.overviews.get(key)
+    if made is not None and made[0] == version:
+        overview: _Overview = made[1]
+        return overview
     short, _long = await view.conversation.insight.patterns(top=LOOKED_AT)
+    overview = await asyncio.to_thread(_overview_of, view, memories, short.words)
+    view.site.made.overviews.put(key, (version, overview))
+    return overview
 
-    def found() -> _Overview:
-        every = subjects(memories, short.words)
-        cards = [replace(one, quotes=best_sentences(memories, one.word)) for one in every[:_CARDS]]
-        days = [view.speech.local(memory.time_ms) for memory in memories]
-        return _Overview(every, cards, len({day.date() for day in days}), *_strips(view, days))
 
-    seen = await asyncio.to_thread(found)
-    view.site.known[key] = version, seen
-    return seen
+def _overview_of(view: View, memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> _Overview:
+    every = subjects(memories, words)
+    cards = [replace(card, quotes=best_sentences(memories, card.word)) for card in every[:_CARDS]]
+    moments = [view.speech.local(memory.time_ms) for memory in memories]
+    days = len({moment.date() for moment in moments})
+    return _Overview(every, cards, days, *_strips(view, moments))
 
 
 def _soonest(trigger: Watching) -> tuple[bool, int, int]:
@@ -134,20 +129,29 @@ def _soonest(trigger: Watching) -> tuple[bool, int, int]:
 
 def _within(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMemory]:
     """Those of the folder that the reader chose; all where none is chosen."""
-    return [one for one in memories if view["folder"] in ("", one.folder)]
+    folder = view["folder"]
+    return [memory for memory in memories if memory.folder == folder] if folder else list(memories)
 
 
-def _of_folder(view: View, line: Line) -> bool:
-    return view["folder"] in ("", line.get("folder", line.get("cwd")))
+def _of_folder(view: View, recall: RecordedRecall) -> bool:
+    return view["folder"] in ("", recall.folder or recall.cwd)
 
 
-def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
-    """The strip for a desk and for a phone, and whether a dot is a week."""
+def _of_session(recalls: Sequence[RecordedRecall], session: str | None) -> RecordedRecall | None:
+    """The newest recall of a session; None where the session is not known."""
+    if not session:
+        return None
+    return next((recall for recall in recalls if recall.session == session), None)
+
+
+def _strips(view: View, moments: Sequence[datetime]) -> tuple[list[Strip], bool]:
+    """The strip for a desk and for a phone, and whether a dot is a week. It begins `_MOST_WEEKS` ago at the earliest,
+    however long ago something was said."""
     speech, now = view.speech, view.speech.local(view.speech.now_ms)
-    first = min((*days, now))
+    first = max(min((*moments, now)), speech.local(speech.now_ms - 7 * _MOST_WEEKS * DAY_MS))
     every = days_between(first, now)
     weekly = len(every) > _MOST_DOTS
-    counts = Counter(day.date() for day in days)
+    counts = Counter(moment.date() for moment in moments)
     cells, month = list[tuple[int, str, str | None]](), None
     for number, day in enumerate(every):
         if weekly and (len(every) - 1 - number) % 7:
@@ -156,7 +160,7 @@ def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
         count = sum(counts[one.date()] for one in span)
         begins = speech.month(day) if (day.year, day.month) != month else None
         month = day.year, day.month
-        title = f"{speech.date(round(day.timestamp() * 1000))}: {view.say(speech.exchanges(count))}"
+        title = f"{speech.date(milliseconds(day))}: {view.say(speech.exchanges(count))}"
         cells.append((count, title, begins))
     today = view.say(_("today"))
     return [strip(cells, 917, 1, today), strip(cells, 350, 1 if len(cells) < 20 else 2, today)], weekly
@@ -164,7 +168,7 @@ def _strips(view: View, days: Sequence[datetime]) -> tuple[list[Strip], bool]:
 
 async def all_subjects(view: View) -> Response:
     """`/subjects`: every word that several memories share."""
-    memories = _within(view, await view.conversation.short_term.memories())
+    memories = await asyncio.to_thread(_within, view, await view.conversation.short_term.memories())
     short, _long = await view.conversation.insight.patterns(top=5 * LOOKED_AT)
     found = await asyncio.to_thread(subjects, memories, short.words)
     return await view.page("subjects.html", subjects=found, total=len(memories))
@@ -172,12 +176,18 @@ async def all_subjects(view: View) -> Response:
 
 async def subject(view: View) -> Response:
     """`/subject`: the memories of one word, newest first; without a word, all of them."""
-    memories = _within(view, await view.conversation.short_term.memories())
+    memories = await view.conversation.short_term.memories()
     word, page = view["word"], number(view["page"])
-    found = sorted(holding(memories, word), key=lambda one: one.time_ms) if word else memories
-    rows = found[::-1][page * PAGE : (page + 1) * PAGE]
-    more = view.link("subject", word=word, page=page + 1) if len(found) > (page + 1) * PAGE else ""
-    return await view.page("subject.html", word=word, rows=rows, total=len(found), more=more)
+    of_word = await asyncio.to_thread(_of_word, view, memories, word)
+    rows = of_word[::-1][page * PAGE : (page + 1) * PAGE]
+    more = view.link("subject", word=word, page=page + 1) if len(of_word) > (page + 1) * PAGE else ""
+    return await view.page("subject.html", word=word, rows=rows, total=len(of_word), more=more)
+
+
+def _of_word(view: View, memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
+    """The memories of the chosen folder that have a word, oldest first; all of them without a word."""
+    within = _within(view, memories)
+    return sorted(holding(within, word), key=lambda memory: memory.time_ms) if word else within
 
 
 def number(text: str) -> int:
@@ -189,45 +199,62 @@ async def find(view: View) -> Response:
     sought, found = view["q"].strip(), list[Item]()
     if sought:
         found, _words = await forgetting.find(view.call.memories.engines, [sought], Sought(archived=None))
-    live, gone = [one for one in found if not one.archived], [one for one in found if one.archived]
+    live = [item for item in found if not item.archived]
+    gone = [item for item in found if item.archived]
     return await view.page("find.html", sought=sought, found=live[:PAGE], gone=gone[:5], total=len(live))
 
 
 async def recalls(view: View) -> Response:
     """`/recalls`: the record as a timeline, with one receipt open."""
-    lines = await recorded(view, None if view["folder"] else view.conversation.id)
-    lines = [line for line in lines if _of_folder(view, line)]
-    week = [line for line in lines if at_ms(line) > view.speech.now_ms - 7 * DAY_MS]
-    opened, page = view["open"], number(view["page"])
-    shown = lines[page * PAGE : (page + 1) * PAGE]
-    chosen = next((line for line in lines if line["id"] == opened), None) if opened else None
-    if chosen is None and not opened and not page:
-        chosen = next((line for line in shown if "came" in line), None)
-    elif chosen is not None and chosen not in shown:
-        shown = [chosen]
+    recalls = await recorded(view, None if view["folder"] else view.conversation.id)
+    recalls = [recall for recall in recalls if _of_folder(view, recall)]
+    week = [
+        recall for recall in recalls if recall.at_ms > view.speech.now_ms - 7 * DAY_MS and not recall.begins_session
+    ]
+    page = number(view["page"])
+    shown = recalls[page * PAGE : (page + 1) * PAGE]
+    opened = _opened(view, recalls, shown)
+    if opened is not None and opened not in shown:
+        shown = [opened]
     return await view.page(
         "recalls.html",
         rows=asked_of(view, shown),
-        opened=None if chosen is None else chosen["id"],
-        receipt=None if chosen is None else await opened_receipt(view, chosen),
+        opened=None if opened is None else opened.id,
+        receipt=None if opened is None else await opened_receipt(view, opened),
         asked=len(week),
-        quiet=sum("came" not in line for line in week),
-        total=len(lines),
-        more=view.link("recalls", page=page + 1) if len(lines) > (page + 1) * PAGE else "",
+        quiet=sum(recall.is_quiet for recall in week),
+        total=len(recalls),
+        more=view.link("recalls", page=page + 1) if len(recalls) > (page + 1) * PAGE else "",
     )
 
 
-async def opened_receipt(view: View, line: Line) -> ShownRecall:
-    """A line with the texts of its memories as they are now."""
-    known: dict[str, ShortTermMemory] = {}
-    triggers: dict[str, LongTermMemory] = {}
-    items = (*line.get("came", ()), *line.get("near", ()))
-    for name in {line["conversation"], *(item["kept_in"] for item in items if "kept_in" in item)}:
+def _opened(view: View, recalls: Sequence[RecordedRecall], shown: Sequence[RecordedRecall]) -> RecordedRecall | None:
+    """The recall whose receipt is open: the one that the address names, or else the newest to which something came."""
+    if view["open"]:
+        return next((recall for recall in recalls if recall.id == view["open"]), None)
+    if number(view["page"]):
+        return None
+    return next((recall for recall in shown if not recall.is_quiet), None)
+
+
+async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
+    """A recall with the texts of its memories as they are now."""
+    items = (*recall.came, *recall.near)
+    ids = {item.id for item in items}
+    memories = dict[str, ShortTermMemory]()
+    triggers = dict[str, LongTermMemory]()
+    names = {recall.conversation, *(item.conversation for item in items)}
+    for name in names:
         conversation = view.call.conversations.get(name)
-        known |= {memory.id: memory for memory in await conversation.short_term.memories()}
+        every = await conversation.short_term.memories()
+        memories |= await asyncio.to_thread(_with_ids, every, ids)
         shelf, _unread = await conversation.long_term.with_shared()
-        triggers |= {each.memory.name: each.memory for each in shelf.memories}
-    return receipt(line, known, triggers, view.speech)
+        triggers |= {row.memory.name: row.memory for row in shelf.memories}
+    return receipt(recall, memories, triggers, view.speech)
+
+
+def _with_ids(memories: Sequence[ShortTermMemory], ids: Collection[str]) -> dict[str, ShortTermMemory]:
+    return {memory.id: memory for memory in memories if memory.id in ids}
 
 
 async def version(view: View) -> Response:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.responses import Response
 
 from memory_server.conversations.model import LongTermMemory
-from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
-from memory_server.kernel.messages import context_text
+from memory_server.kernel.messages import Message, context_text
+from memory_server.kernel.times import local
 from memory_server.web.actions import first
 from memory_server.web.charts import Piece, Strip, strip, underlined
-from memory_server.web.pages import recorded
+from memory_server.web.pages import number, recorded
 from memory_server.web.taking_back import places_of
-from memory_server.web.triggers import watching
+from memory_server.web.triggers import told, watching
 from memory_server.web.view import View, form_of
-from sandbox import Problem
+from sandbox import Operand, Problem
 from sandbox.chats.chat import ChatError
 from sandbox.chats.plain import parse
 from sandbox.locale import _, foreign
@@ -29,6 +30,13 @@ from sandbox.verdicts import Failed, Fired, RunReport
 
 _REPLAYED = 48
 """Stored memories on which a trigger is tried, the newest."""
+_LOOKED_AT = 4 * _REPLAYED
+"""The newest memories, of which some have no messages."""
+TRY_SECONDS = 5.0
+"""When the last run of one try begins; with 48 memories, an endless loop would take a minute and a half."""
+_SEEDS = 2**32
+_LISTED = 100
+"""Triggers on one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +62,25 @@ class Tried:
     strip: Strip | None
     fired: int
     replayed: int
-    place: str = ""
 
 
 async def triggers(view: View) -> Response:
     """`/triggers`: all that come up by themselves."""
     shelf, _unread = await view.conversation.long_term.with_shared()
-    found = await watching(view, [each.memory for each in shelf.memories], await recorded(view, view.conversation.id))
-    where = {each.memory.name: each.conversation_id for each in shelf.memories}
-    records = {each.memory.name: view.conversation.long_term.record_of(each.memory) for each in shelf.memories}
-    return await view.page("triggers.html", triggers=found, where=where, records=records)
+    page = number(view["page"])
+    shown = shelf.memories[page * _LISTED : (page + 1) * _LISTED]
+    rows = await watching(view, [each.memory for each in shown], await recorded(view, view.conversation.id))
+    where = {each.memory.name: each.conversation_id for each in shown}
+    records = {each.memory.name: view.conversation.long_term.record_of(each.memory) for each in shown}
+    more = view.link("triggers", page=page + 1) if len(shelf.memories) > (page + 1) * _LISTED else ""
+    return await view.page(
+        "triggers.html",
+        triggers=await told(view, rows),
+        where=where,
+        records=records,
+        total=len(shelf.memories),
+        more=more,
+    )
 
 
 async def trigger(view: View) -> Response:
@@ -82,11 +99,12 @@ async def trigger(view: View) -> Response:
     if view["word"]:
         given |= await _written_for(view, view["word"], view["id"])
     given |= {name: first(form, name).replace("\r\n", "\n") for name in given if name in form}
-    tried, trouble = None, ""
+    tried: Tried | None = None
+    trouble = ""
     if form or given["code"]:
         try:
             tried = await _try(view, given)
-        except (InvalidInput, ChatError) as error:
+        except InvalidInput as error:
             trouble = error.args[0]
     places = [] if kept is None else await places_of(view, "triggers", place, kept.name)
     return await view.page(
@@ -106,116 +124,133 @@ async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
     """A trigger that brings a memory whenever the word is said."""
     from sandbox.javascript.literals import call
 
-    kept = {one.id: one.text for one in await view.conversation.short_term.memories()}
+    memories = await view.conversation.short_term.memories()
+    prompt = next((memory.text for memory in memories if memory.id == memory_id), "")
     code = f"{call('match_keys', [word])} > 0"
-    return {"name": word, "code": code, "prompt": kept.get(memory_id, ""), "chat": word}
+    return {"name": word, "code": code, "prompt": prompt, "chat": word}
 
 
 async def _try(view: View, given: Mapping[str, str]) -> Tried:
-    """Raises InvalidInput: the time, zone or seed cannot be used; ChatError: the chat cannot be read."""
-    try:
-        zone = ZoneInfo(given["zone"]) if given["zone"] else view.speech.zone
-        now = datetime.fromisoformat(given["at"]).replace(tzinfo=zone)
-        seed = int(given["seed"] or "1")
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidInput(
-            "The time, the zone or the seed cannot be read; write such as Asia/Shanghai and 1."
-        ) from error
-    text = given["chat"].strip()
-    messages: list[dict[str, Any]] = []
-    if text:
-        try:
-            messages = [dict(one) for one in parse(text)[0]]
-        except ChatError:
-            messages = [{"role": "user", "content": text}]
-    from sandbox.workbench.explain import copy_of
-
-    code, sandbox = given["code"], view.site.sandbox
+    """A try runs in the tenant's turn of the sandbox, as searches do. Raises InvalidInput: the time, zone or seed
+    cannot be used; TriggersUnavailable."""
+    deadline = time.monotonic() + TRY_SECONDS
+    now, seed = _moment_and_seed(view, given)
+    messages = _messages_in(given["chat"])
+    code = given["code"]
     context = {"messages": messages, "conversation_id": view.conversation.id, "participants": {}}
-    with sandbox_errors():
-        report = await sandbox.run(code, context, now=now, seed=seed, copy=copy_of(code))
-        checked = await sandbox.check(code, context if messages else None, now=now, seed=seed)
-    found = _found(report)
+    trial = await view.call.memories.services.runner.try_out(code, context, now=now, seed=seed)
+    report = trial.report
+    words = _words_found(report)
     heard = [
         (
-            view.speech.speaker(one["role"], one.get("name")),
-            underlined(one["content"], dict.fromkeys(found, 1.0), 1.0),
+            view.speech.speaker(message["role"], message.get("name")),
+            underlined(message["content"], dict.fromkeys(words, 1.0), 1.0),
         )
-        for one in messages
+        for message in messages
     ]
-    days, fired = await _replayed(view, code, seed)
     verdict = report.verdict
-    because = foreign(verdict.message) if isinstance(verdict, Failed) else _because(view, report, found)
-    place = f"{verdict.line}:{verdict.column}" if isinstance(verdict, Failed) and verdict.line is not None else ""
+    replays = [] if isinstance(verdict, Failed) else await _replayed(view, code, seed, deadline)
+    days = [(9 if replay.fired else 0, replay.title, None) for replay in replays]
+    because = foreign(verdict.message) if isinstance(verdict, Failed) else _because(view, report, words)
     return Tried(
-        type(verdict).__name__.lower(),
-        view.say(because),
-        _rows(code, report),
-        heard,
-        report.console[:20],
-        (*checked.errors, *checked.warnings),
-        strip(days, 430, 1, "") if len(days) > 1 else None,
-        fired,
-        len(days),
-        place,
+        verdict=type(verdict).__name__.lower(),
+        because=view.say(because),
+        rows=_rows(trial.operands, report),
+        heard=heard,
+        console=report.console[:20],
+        problems=(*trial.check.errors, *trial.check.warnings),
+        strip=strip(days, 430, 1, "") if len(days) > 1 else None,
+        fired=sum(replay.fired for replay in replays),
+        replayed=len(replays),
     )
 
 
-def _found(report: RunReport) -> list[str]:
+def _moment_and_seed(view: View, given: Mapping[str, str]) -> tuple[datetime, int]:
+    """Raises InvalidInput: the time, the zone or the seed cannot be read."""
+    try:
+        zone = ZoneInfo(given["zone"]) if given["zone"] else view.speech.zone
+        moment = replace(view.speech, zone=zone).time_in_field(given["at"])
+        seed = int(given["seed"] or "1")
+    except (InvalidInput, ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidInput(
+            "The time, the zone or the seed cannot be read; write such as Asia/Shanghai and 1."
+        ) from error
+    return local(moment, zone), seed % _SEEDS
+
+
+def _messages_in(chat: str) -> list[dict[str, Any]]:
+    """The messages of a chat as it was typed; a text of another form is one message."""
+    text = chat.strip()
+    if not text:
+        return []
+    try:
+        return [dict(message) for message in parse(text)[0]]
+    except ChatError:
+        return [{"role": "user", "content": text}]
+
+
+def _words_found(report: RunReport) -> list[str]:
     """The words that match_keys found."""
     calls = [call for call in report.trace if "keys" in call]
     hits = [hit for call in calls for _key, hits in call["keys"] for hit in hits]
     return list(dict.fromkeys(other or text for _place, text, other in hits if text))
 
 
-def _because(view: View, report: RunReport, found: Sequence[str]) -> str:
+def _because(view: View, report: RunReport, words: Sequence[str]) -> str:
     if isinstance(report.verdict, Fired):
-        if found:
-            return _("Because {words} is said.", view.speech.words(found[:3]))
+        if words:
+            return _("Because {words} is said.", view.speech.words(words[:3]))
         return _("Because of the time: nothing that was said matters.")
     return _("No condition holds: none of its words is said, or it is not the time.")
 
 
-def _rows(code: str, report: RunReport) -> list[Row]:
-    from sandbox.javascript import syntax
-    from sandbox.workbench.explain import operands
-
+def _rows(operands: Sequence[Operand], report: RunReport) -> list[Row]:
     end = report.trace[-1] if report.trace else {}
     if "operands" not in end:
         return []
     values = {row[0]: row[1:] for row in end["operands"]}
-    found = sorted(operands(syntax.parse(code)), key=lambda operand: (operand.start, -operand.end))
+    ordered = sorted(operands, key=lambda operand: (operand.start, -operand.end))
     rows = list[Row]()
-    for number, one in enumerate(found):
-        times, last, value = values.get(one.number, (0, 0, ""))
-        parts = number + 1 < len(found) and found[number + 1].depth > one.depth
-        plain = value in ("", "true", "false")
-        if rows and not (plain and times) and rows[-1].depth == one.depth - 1 and one.text in rows[-1].text:
-            rows[-1] = replace(
-                rows[-1], value="" if plain else str(value)[:40]
-            )  # the side of a comparison says what that found
-        elif not (parts and plain and one.depth == 0 and not one.role and len(found) > 3):
-            rows.append(
-                Row(bool(last) if times else None, one.text, min(one.depth, 3), "" if plain else str(value)[:40])
-            )
+    for operand, next_one in zip_longest(ordered, ordered[1:]):
+        times, last, value = values.get(operand.number, (0, 0, ""))
+        has_parts = next_one is not None and next_one.depth > operand.depth
+        is_plain = value in ("", "true", "false")
+        shown_value = "" if is_plain else str(value)[:40]
+        within_last = bool(rows) and rows[-1].depth == operand.depth - 1 and operand.text in rows[-1].text
+        if within_last and not (is_plain and times):
+            rows[-1] = replace(rows[-1], value=shown_value)  # the side of a comparison says what that found
+        elif not (has_parts and is_plain and operand.depth == 0 and not operand.role and len(ordered) > 3):
+            rows.append(Row(bool(last) if times else None, operand.text, min(operand.depth, 3), shown_value))
     return [replace(row, text=row.text[:60]) for row in rows[:24]]
 
 
-async def _replayed(view: View, code: str, seed: int) -> tuple[list[tuple[int, str, str | None]], int]:
-    """What it would have done after each of the newest stored memories."""
-    kept = [one for one in await view.conversation.short_term.memories() if one.messages][-_REPLAYED:]
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A stored memory, and whether a trigger would have fired after it."""
 
-    async def fires(messages: Sequence[Any], at_ms: int) -> bool:
-        said = [{"role": m.role, "content": m.content} | ({"name": m.name} if m.name else {}) for m in messages]
+    title: str
+    fired: bool
+
+
+async def _replayed(view: View, code: str, seed: int, deadline: float) -> list[Replay]:
+    """What it would have done after each of the newest stored memories, oldest first, as far as the time goes."""
+    memories = await view.conversation.short_term.memories()
+    newest_first = [memory for memory in memories[-_LOOKED_AT:] if memory.messages][::-1]
+    replays = list[Replay]()
+    for memory in newest_first[:_REPLAYED]:
+        if time.monotonic() >= deadline:
+            break
+        said = [_as_seen(message) for message in memory.messages]
         context = {"messages": said, "conversation_id": view.conversation.id, "participants": {}}
-        ran = await view.call.memories.services.runner.evaluate(
-            [code], context, now=view.speech.local(at_ms), seed=seed
+        verdicts = await view.call.memories.services.runner.evaluate(
+            [code], context, now=view.speech.local(memory.time_ms), seed=seed
         )
-        return isinstance(ran.get(0), Fired)
+        title = f"{view.speech.moment(memory.time_ms)} {view.speech.cut(context_text(memory.messages), 60)}"
+        replays.append(Replay(title, isinstance(verdicts.get(0), Fired)))
+    return replays[::-1]
 
-    hits = []
-    for one in kept:
-        hits.append(await fires(one.messages, one.time_ms))
-        await asyncio.sleep(0)
-    titles = [f"{view.speech.moment(one.time_ms)} {view.speech.cut(context_text(one.messages), 60)}" for one in kept]
-    return [(9 if hit else 0, title, None) for hit, title in zip(hits, titles, strict=True)], sum(hits)
+
+def _as_seen(message: Message) -> dict[str, str]:
+    """A message as a trigger sees it."""
+    seen = {"role": message.role, "content": message.content}
+    return seen | {"name": message.name} if message.name else seen

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.kernel.recalls import Line
-from memory_server.kernel.times import milliseconds
+from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.memories.reasons import joined_words, reason
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.speech import Speech
@@ -17,6 +15,8 @@ from sandbox.locale import _, joined, n_
 
 MOST_CHARS = 2_000
 """Characters of a text on a page; behind it is a link to all of it."""
+_WITHOUT_POINTS = ("answer", "pinned", "last")
+"""Tiers of memories that came for another reason than their points."""
 _RULES = {
     "muted": lambda count: n_("{count} is muted here.", "{count} are muted here.", count),
     "too_recent": lambda count: n_(
@@ -81,7 +81,7 @@ class Spoke:
 @dataclass(frozen=True, slots=True)
 class ShownRecall:
     """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger. `place`:
-    the conversation that was asked."""
+    the conversation that was asked. `begins_session`: nothing was asked yet."""
 
     asked: Sequence[Piece]
     came: Sequence[Came]
@@ -91,10 +91,7 @@ class ShownRecall:
     needed: float
     word: str
     place: str
-
-
-def at_ms(line: Line) -> int:
-    return milliseconds(datetime.fromisoformat(line["at"]))
+    begins_session: bool
 
 
 def messages_of(memory: ShortTermMemory, words: Mapping[str, float], heaviest: float, speech: Speech) -> list[Said]:
@@ -110,58 +107,66 @@ def messages_of(memory: ShortTermMemory, words: Mapping[str, float], heaviest: f
 
 
 def receipt(
-    line: Line,
-    known: Mapping[str, ShortTermMemory],
+    recall: RecordedRecall,
+    memories: Mapping[str, ShortTermMemory],
     triggers: Mapping[str, LongTermMemory],
     speech: Speech,
 ) -> ShownRecall:
-    """`known`: the memories by id, as they are now; `triggers`: the long-term ones by name."""
-    came, near = line.get("came", ()), line.get("near", ())
-    items = [item for item in came if "relevance" in item or item.get("tier") in ("answer", "pinned", "last")]
-    said, greatest = line.get("said", ""), dict[str, float]()
+    """`memories`: by id, as they are now; `triggers`: the long-term ones by name."""
+    items = [item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS]
+    greatest = dict[str, float]()
     for item in items:
-        for word, points in item.get("words", {}).items():
-            greatest[word] = max(points, greatest.get(word, 0.0))
-    shared = joined_words(said, greatest)
-    heaviest, needed = max(shared.values(), default=1.0), float(line.get("needed", 0.0))
-    scale = max([needed * 1.2, *(_counted(item, needed) or 0.0 for item in items)]) * 1.08 or 1.0
-    used, home = line.get("used"), line["conversation"]
-    rows = list[Came]()
+        for word, weight in item.words.items():
+            greatest[word] = max(weight, greatest.get(word, 0.0))
+    shared = joined_words(recall.said, greatest)
+    heaviest = max(shared.values(), default=1.0)
+    scale = max([recall.needed * 1.2, *(_counted(item, recall.needed) or 0.0 for item in items)]) * 1.08 or 1.0
+    came = list[Came]()
     for item in items:
-        memory, words = known.get(item["id"]), item.get("words", {})
-        points = _counted(item, needed)
-        rows.append(
+        memory = memories.get(item.id)
+        points = _counted(item, recall.needed)
+        why = _why(item, joined_words(recall.said, item.words), heaviest, recall.used, speech)
+        came.append(
             Came(
-                item["id"],
-                item.get("kept_in", home),
-                memory,
-                [] if memory is None else messages_of(memory, words, heaviest, speech),
-                speech.say(_why(item, joined_words(said, item.get("words", {})), heaviest, used, speech)),
-                points,
-                round(100 * max(0.0, points or 0.0) / scale, 1),
-                round(100 * needed / scale, 1),
+                id=item.id,
+                place=item.conversation,
+                memory=memory,
+                said=[] if memory is None else messages_of(memory, item.words, heaviest, speech),
+                why=speech.say(why),
+                points=points,
+                share=round(100 * max(0.0, points or 0.0) / scale, 1),
+                enough=round(100 * recall.needed / scale, 1),
             )
         )
-    nearly = [
-        Near(item["id"], item.get("kept_in", home), spoken(known[item["id"]]), speech.say(_lacked(item, speech)))
-        for item in near
-        if item["id"] in known
+    near = [
+        Near(item.id, item.conversation, spoken(memories[item.id]), speech.say(_lacked(item, speech)))
+        for item in recall.near
+        if item.id in memories
     ]
-    spoke = [
-        Spoke(item["tier"], item["id"], triggers[item["id"]].prompt if item["id"] in triggers else "")
-        for item in came
-        if item.get("tier") in ("trigger", "note")
-    ]
-    held = [speech.say(_RULES[rule](count)) for rule, count in line.get("held", {}).items() if rule in _RULES]
-    word = max(shared, key=lambda word: (len(word) > 1, shared[word]), default="")
-    return ShownRecall(underlined(said, greatest, heaviest), rows, nearly, spoke, held, needed, word, home)
+    return ShownRecall(
+        asked=underlined(recall.said, greatest, heaviest),
+        came=came,
+        near=near,
+        spoke=[_spoke(item, triggers) for item in recall.others],
+        held=[speech.say(_RULES[rule](count)) for rule, count in recall.held.items() if rule in _RULES],
+        needed=recall.needed,
+        word=max(shared, key=lambda word: (len(word) > 1, shared[word]), default=""),
+        place=recall.conversation,
+        begins_session=recall.begins_session,
+    )
 
 
-def _counted(item: Line, needed: float) -> float | None:
+def _spoke(item: RecordedItem, triggers: Mapping[str, LongTermMemory]) -> Spoke:
+    trigger = triggers.get(item.id)
+    return Spoke(item.tier, item.id, "" if trigger is None else trigger.prompt)
+
+
+def _counted(item: RecordedItem, needed: float) -> float | None:
     """The points that `needed` is for. None: it came without them, by its meaning or by chance; or the line is of a
     version that did not note them, whose `relevance` is not compared with `needed`."""
-    points: float | None = item.get("counted")
-    return None if points is None or points < needed or item.get("tier") in ("answer", "flashback") else points
+    if item.counted is None or item.counted < needed or item.tier in ("answer", "flashback"):
+        return None
+    return item.counted
 
 
 def spoken(memory: ShortTermMemory) -> str:
@@ -169,18 +174,19 @@ def spoken(memory: ShortTermMemory) -> str:
     return " ".join(message.content for message in memory.messages) or memory.text
 
 
-def _why(item: Line, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech) -> str:
-    tier = item.get("tier")
-    why = reason(tier, words, heaviest, float(item.get("around", 0.0)), zh=speech.zh)
-    if used is None or tier in ("flashback", "answer", "pinned", "last"):
+def _why(
+    item: RecordedItem, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech
+) -> str:
+    why = reason(item.tier, words, heaviest, item.around, zh=speech.zh)
+    if used is None or item.tier in ("flashback", *_WITHOUT_POINTS):
         return why
-    after = _("The answer used it.") if item["id"] in used else _("The answer did not use it.")
+    after = _("The answer used it.") if item.id in used else _("The answer did not use it.")
     return joined("" if speech.zh else " ", (why, after))
 
 
-def _lacked(item: Line, speech: Speech) -> str:
-    words = speech.words(list(item.get("words", {}))[:3])
-    match item.get("lacked"):
+def _lacked(item: RecordedItem, speech: Speech) -> str:
+    words = speech.words(list(item.words)[:3])
+    match item.lacked:
         case "place":
             return _("enough, but others had more")
         case "same_moment":
@@ -188,7 +194,7 @@ def _lacked(item: Line, speech: Speech) -> str:
         case "words":
             return _("only {words} is the same, which says little", words) if words else _("shares too little")
         case _:
-            points = f"{item.get('points', 0.0):.1f}"
+            points = f"{item.points or 0.0:.1f}"
             if words:
                 return _("only {words} is in both: {points} points too few", words, points)
             return _("{points} points too few", points)

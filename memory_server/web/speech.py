@@ -8,8 +8,11 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Literal
 
-from memory_server.kernel.times import local
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.recorded_recall import RecordedRecall
+from memory_server.kernel.times import local, within_calendar
 from memory_server.memories.reasons import quoted
+from memory_server.tools.base.shapes import moment_ms
 from sandbox.locale import _, joined, n_, said_in
 
 Language = Literal["en", "zh"]
@@ -66,7 +69,15 @@ class Speech:
         return self.language == "zh"
 
     def local(self, time_ms: int) -> datetime:
-        return local(time_ms, self.zone)
+        return local(within_calendar(time_ms), self.zone)
+
+    def time_in_field(self, text: str) -> int:
+        """What the field of a form says, in the reader's zone. Raises InvalidInput: it is not a time."""
+        try:
+            time_ms = moment_ms("at", text, self.zone)
+        except InvalidInput as error:
+            raise InvalidInput("The time is not a date; choose one in the field.") from error
+        return self.now_ms if time_ms is None else within_calendar(time_ms)
 
     def date(self, time_ms: int, *, weekday: bool = False) -> str:
         """`6 月 20 日 星期六`, `Saturday 20 June`; with the year if it is not this one."""
@@ -162,12 +173,12 @@ ASKERS = {
 }
 
 
-def whence(line: dict[str, object], home: str) -> str:
+def whence(recall: RecordedRecall, home: str) -> str:
     """Who asked, and in which folder."""
-    folder = str(line.get("cwd") or "")
-    short = f"~{folder[len(home) :]}" if home and folder.startswith(home) else folder
-    by = str(line.get("by") or "")
-    return joined(", ", filter(None, (str(line.get("client") or "") or ASKERS.get(by, by), short)))
+    folder = recall.cwd
+    if home and folder.startswith(home):
+        folder = f"~{folder[len(home) :]}"
+    return joined(", ", filter(None, (recall.client or ASKERS.get(recall.by, recall.by), folder)))
 
 
 def days_between(first: datetime, last: datetime) -> Sequence[datetime]:

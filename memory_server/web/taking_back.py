@@ -62,7 +62,7 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
     for engine in view.call.memories.engines:
         past = await engine.history(limit=_CHANGES)
         changes += sum(any(step.id in ids for step in change.steps) for change in past)
-    lines = sum(map(erasure.in_recall, await recorded(view)))
+    lines = sum(erasure.in_recall(recall.line) for recall in await recorded(view))
     backups = [] if view.site.eraser is None else await view.site.eraser.backups_with(erasure)
     return [
         Place(_("This text, and its index"), len(erasure.items)),

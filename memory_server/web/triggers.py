@@ -1,13 +1,10 @@
 """What a trigger waits for, as a sentence: the words that it looks for, and the days and hours at which it fires by
-itself. The words are read from the code; the times are found by running it at each day and hour to come."""
+itself. The sandbox reads the words from the code; the times are found by running it at each day and hour to come."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.errors import MemoryServerError
-from memory_server.kernel.recalls import Line
-from memory_server.web.receipts import at_ms
+from memory_server.kernel.recorded_recall import RecordedRecall
+from memory_server.kernel.times import milliseconds
 from memory_server.web.speech import Speech, strong
 from sandbox.locale import _
 from sandbox.verdicts import Fired
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from memory_server.web.view import View
 
 log = logging.getLogger(__name__)
-_PLAIN = re.compile(r"[\w '’-]+")
 _DAYS, _SHOWN_WORDS, _WAIT_SECONDS = 366, 5, 0.3
 
 
@@ -40,73 +36,87 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """A trigger as a sentence, its text, and when it fired, fires and failed; milliseconds since 1970."""
+    """A trigger, and when it fired, fires by itself and failed; milliseconds since 1970."""
 
     memory: LongTermMemory
-    sentence: str
+    times: Times
     last_ms: int | None
     next_ms: int | None
-    next: str
     failed_ms: int | None
 
 
-def words_of(code: str) -> list[str]:
-    """The texts that a trigger gives to match_keys, in order; expressions as they are written."""
-    from sandbox.javascript import syntax
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A trigger with the sentence that says when it comes up; `next`: the day or moment, empty if it is not known."""
 
-    source, found = syntax.parse(code), list[str]()
-    for node in syntax.walk(source.root):
-        if syntax.called(node) in syntax.KEY_FUNCTIONS:
-            for argument in syntax.arguments(node)[1:2]:
-                for item in syntax.walk(argument):
-                    if item.type == "string":
-                        with contextlib.suppress(ValueError):
-                            text = source.of(item)
-                            found.append(json.loads(f'"{text[1:-1]}"'))
-                    elif item.type == "regex":
-                        parts = source.of(item).rstrip("dgimsuvy").strip("/").split("|")
-                        found += [part for part in parts if _PLAIN.fullmatch(part)]
-    return list(dict.fromkeys(word for word in found if word.strip()))
+    row: Watching
+    sentence: str
+    next: str
 
 
-async def watching(view: View, memories: Sequence[LongTermMemory], lines: Sequence[Line]) -> list[Watching]:
-    """Each trigger as a sentence; `lines` are the recalls, newest first."""
+async def watching(view: View, memories: Sequence[LongTermMemory], recalls: Sequence[RecordedRecall]) -> list[Watching]:
+    """When each trigger fired, fires and failed; `recalls`: newest first."""
     last, failed = dict[str, int](), dict[str, int]()
-    for line in lines:
-        for item in line.get("came", ()):
-            if item.get("tier") == "trigger":
-                last.setdefault(item["id"], at_ms(line))
-        for name in line.get("failed", ()):
-            failed.setdefault(name, at_ms(line))
+    for recall in recalls:
+        for item in recall.came:
+            if item.tier == "trigger":
+                last.setdefault(item.id, recall.at_ms)
+        for name in recall.failed:
+            failed.setdefault(name, recall.at_ms)
     times = await _times(view, tuple(memory.trigger for memory in memories))
-    return [
-        Watching(
-            memory,
-            view.capital(view.say(sentence(view.speech, memory.trigger, found := times.get(memory.trigger, Times())))),
-            last.get(memory.name),
-            after := _next_ms(view.speech, found),
-            ""
-            if after is None
-            else view.speech.moment(after)
-            if found.hours
-            else view.speech.date(after, weekday=True),
-            # A failure of before the last change says nothing about the trigger as it is.
-            when if (when := failed.get(memory.name, -1)) > (memory.updated_ms or memory.created_ms) else None,
+    rows = list[Watching]()
+    for memory in memories:
+        own = times.get(memory.trigger, Times())
+        failed_ms = failed.get(memory.name)
+        # A failure of before the last change says nothing about the trigger as it is.
+        is_old = failed_ms is not None and failed_ms <= (memory.updated_ms or memory.created_ms)
+        rows.append(
+            Watching(
+                memory=memory,
+                times=own,
+                last_ms=last.get(memory.name),
+                next_ms=_next_ms(view.speech, own),
+                failed_ms=None if is_old else failed_ms,
+            )
         )
-        for memory in memories
-    ]
+    return rows
 
 
-def sentence(speech: Speech, code: str, times: Times) -> str:
+async def told(view: View, rows: Sequence[Watching]) -> list[Told]:
+    """Each trigger as a sentence. The words that triggers look for are asked of the sandbox, and kept."""
+    words = view.site.made.words
+    unread = [row.memory.trigger for row in rows if words.get(row.memory.trigger) is None]
+    if unread:
+        try:
+            read = await view.call.memories.services.runner.words_of(unread)
+        except MemoryServerError as error:
+            log.info("the words of triggers are not known: %s", error)
+        else:
+            for code, own in zip(unread, read, strict=True):
+                words.put(code, own)
+    told_rows = list[Told]()
+    for row in rows:
+        said = sentence(view.speech, words.get(row.memory.trigger) or (), row.times)
+        told_rows.append(Told(row, view.capital(view.say(said)), _when(view.speech, row)))
+    return told_rows
+
+
+def _when(speech: Speech, row: Watching) -> str:
+    if row.next_ms is None:
+        return ""
+    return speech.moment(row.next_ms) if row.times.hours else speech.date(row.next_ms, weekday=True)
+
+
+def sentence(speech: Speech, words: Sequence[str], times: Times) -> str:
     """When it comes up: 说到 …, 或者 6 月 26 日到 28 日."""
-    words, parts = words_of(code), list[str]()
-    between = "、" if speech.zh else ", "
+    parts = list[str]()
     if words:
+        between = "、" if speech.zh else ", "
         more = ("……" if speech.zh else "…") if len(words) > _SHOWN_WORDS else ""
         said = strong(between.join(words[:_SHOWN_WORDS]) + more)
         parts.append(_("When {words} is said", said) if len(words) == 1 else _("When you speak of {words}", said))
     if times.days is not None:
-        first, end = (speech.date(round(day.timestamp() * 1000)) for day in times.days)
+        first, end = (speech.date(milliseconds(day)) for day in times.days)
         day = strong(first)
         parts.append(_("on {day}", day) if first == end else _("from {day} to {end}", day, strong(end)))
     elif times.hours is not None:
@@ -118,11 +128,11 @@ def sentence(speech: Speech, code: str, times: Times) -> str:
 
 def _next_ms(speech: Speech, times: Times) -> int | None:
     if times.days is not None:
-        return max(speech.now_ms, round(times.days[0].timestamp() * 1000))
+        return max(speech.now_ms, milliseconds(times.days[0]))
     if times.hours is not None:
         now = speech.local(speech.now_ms)
         begin = now.replace(hour=times.hours[0], minute=0, second=0, microsecond=0)
-        return round((begin if begin >= now else begin + timedelta(days=1)).timestamp() * 1000)
+        return milliseconds(begin if begin >= now else begin + timedelta(days=1))
     return None
 
 
@@ -132,17 +142,16 @@ async def _times(view: View, codes: tuple[str, ...]) -> Mapping[str, Times]:
     today = view.speech.local(view.speech.now_ms).replace(hour=12, minute=0, second=0, microsecond=0)
     if not dated:
         return {}
-    known, key = view.site.known, f"times {today} {hash(dated)}"
-    if key not in known:
-        for old in [name for name in known if name.startswith("times ")]:
-            del known[old]
-        known[key] = asyncio.create_task(_found(view, dated, today))
-    task: asyncio.Task[Mapping[str, Times]] = known[key]
+    key = view.conversation.id, today, dated
+    task = view.site.made.firings.get(key)
+    if task is None:
+        task = asyncio.create_task(_firings(view, dated, today))
+        view.site.made.firings.put(key, task)
     done, _pending = await asyncio.wait([task], timeout=_WAIT_SECONDS)
-    return task.result() if done else {}
+    return task.result() if done and not task.cancelled() else {}
 
 
-async def _found(view: View, codes: Sequence[str], today: datetime) -> dict[str, Times]:
+async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[str, Times]:
     """Run them at noon of each day, and at each hour of today, with an empty chat."""
     context = {"messages": [], "conversation_id": view.conversation.id, "participants": {}}
 

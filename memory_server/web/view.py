@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,18 +21,21 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item
 from memory_server.kernel.private import Pauses
+from memory_server.kernel.text import Finding
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import SHOWN_ZONE
-from memory_server.web.access import MOST_BYTES
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.receipts import spoken
+from memory_server.web.recent import Recent
 from memory_server.web.speech import PACKAGE, Language, Speech, language_of, pieces, strong
 from sandbox import TriggerSandbox
 from sandbox.locale import _, foreign, joined, n_, said_in
 
 FOLDER = Path(__file__).parent
 MOST_FLASHES = 100
+_MOST_OVERVIEWS, _MOST_FIRINGS, _MOST_WORDS = 32, 16, 2_000
+"""Values of one site that are kept: overviews of conversations and folders, tasks, and triggers."""
 FAMILY_NAMES = {
     "triggers": _("trigger"),
     "notes": _("note"),
@@ -84,6 +88,26 @@ class Eraser(Protocol):
         """Where it is found afterwards; the backups that were not named may still have it."""
 
 
+class Made:
+    """What one request made for later ones. `firings`: when triggers fire by themselves; `words`: what triggers look
+    for; `overviews`: what a conversation is about, each with the version that it is of."""
+
+    def __init__(self) -> None:
+        self.flashes = Recent[str, Flash](MOST_FLASHES)
+        self.overviews = Recent[Hashable, tuple[Hashable, Any]](_MOST_OVERVIEWS)
+        self.firings = Recent[Hashable, asyncio.Task[Any]](_MOST_FIRINGS, asyncio.Task.cancel)
+        self.words = Recent[str, Sequence[str]](_MOST_WORDS)
+        self.examination: Examination | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found about the folder, the disk, the clock, the words and the sandbox, and when."""
+
+    findings: Sequence[Finding]
+    at_ms: int
+
+
 @dataclass(frozen=True)
 class Site:
     """A home as the page shows it. `call` gives the memories that a request may see; `keep_ms`: how long the past is
@@ -101,9 +125,7 @@ class Site:
     eraser: Eraser | None = None
     repairs: Repairs | None = None
     tenants: Callable[[], Sequence[str]] = tuple
-    flashes: dict[str, Flash] = field(default_factory=dict)
-    known: dict[str, Any] = field(default_factory=dict)
-    """What takes long to find, by its name: findings of the examination, next firings of triggers."""
+    made: Made = field(default_factory=lambda: Made())
 
 
 @dataclass(frozen=True)
@@ -201,11 +223,12 @@ class View:
         return str(entry.id) if family.startswith("sessions") or not entry.ref else entry.ref
 
     async def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        """A page of this reader."""
+        """A page of this reader. Its template is filled in a thread of the tenant: other callers go on meanwhile."""
         paused = self.call.memories.services.paused()
-        flash = self.site.flashes.get(self["done"]) if self["done"] else None
+        flash = self.site.made.flashes.get(self["done"]) if self["done"] else None
         common = {"view": self, "paused": paused, "flash": flash, "current": template.removesuffix(".html")}
-        return HTMLResponse(render(self.speech.language, template, common | values), status)
+        text = await asyncio.to_thread(render, self.speech.language, template, common | values)
+        return HTMLResponse(text, status)
 
 
 @asynccontextmanager
@@ -231,14 +254,9 @@ def request_of(language: str) -> Request:
 
 
 async def form_of(request: Request) -> Mapping[str, list[str]]:
-    """The fields of a form. Raises InvalidInput: it is too large or is not one."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise InvalidInput("The form is too large; send less text at a time.")
+    """The fields of a form, which the guard has received. Raises InvalidInput: it is not one."""
     try:
-        text = body.decode("ascii")
+        text = (await request.body()).decode("ascii")
         return parse_qs(text, keep_blank_values=True, max_num_fields=1_000, errors="strict")
     except ValueError as error:
         raise InvalidInput("The form cannot be read; send it from the page.") from error

@@ -10,25 +10,37 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, TypeVar
 
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host.candidates import Candidates
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
+from sandbox.host.reports import report_on
 from sandbox.host.search import STOPPED, Scene, Search
-from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import SandboxLimits
-from sandbox.locale import _, foreign
-from sandbox.protocol import Finding, Frame, Kind, findings, message
-from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, Quiet, RunReport, TracedCopy, Verdict
+from sandbox.locale import _
+from sandbox.protocol import Finding, Frame, Kind, Wanted, findings, message, reading, words
+from sandbox.verdicts import (
+    CheckReport,
+    Failed,
+    ProtectionLayer,
+    Quiet,
+    Reading,
+    RunReport,
+    TracedCopy,
+    Verdict,
+)
 
+T = TypeVar("T")
+READ_AT_ONCE = 200
+"""Triggers whose key words are asked for in one request: one that the parser cannot take hides those of so many."""
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
@@ -42,16 +54,6 @@ MOST_PATTERN_CHARS = 10_000
 _EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
 _FLAGS = frozenset("dgimsuvy")
 
-_ASCII: Mapping[str, str] = dict(
-    zip(
-        "\uff08\uff09\uff0c\u3001\uff1b\uff1a\uff01\uff1f\u2018\u2019\u201c\u201d\uff1d\uff1e\uff1c\u3010\u3011",
-        "(),,;:!?''\"\"=><[]",
-        strict=True,
-    )
-)
-"""Full-width and curved marks of Chinese keyboards, and the marks of JavaScript that look like them."""
-_MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_ASCII))}])""")
-"""V8 may point at the name, text or bracket before the wrong mark."""
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
         {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},
@@ -205,6 +207,12 @@ class TriggerSandbox:
         (report,) = await self.check_all([source], context, now=now, seed=seed)
         return report
 
+    async def check_after(self, source: str, verdict: Verdict, *, now: datetime) -> CheckReport:
+        """As `check`, of a trigger whose try has just given `verdict`: it is only read, and not run again."""
+        compiles = not (isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"))
+        read = await self._read([source], now) if compiles else []
+        return report_on(source, verdict, read[0] if read else ())
+
     async def check_all(
         self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> tuple[CheckReport, ...]:
@@ -240,7 +248,7 @@ class TriggerSandbox:
             else:
                 (known[index],) = alone
         return tuple(
-            _report(source, verdict, known.get(index, ()))
+            report_on(source, verdict, known.get(index, ()))
             for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
         )
 
@@ -248,11 +256,38 @@ class TriggerSandbox:
         """Unknown names and lint findings of each source; None when the worker did not survive or took too long."""
         if not sources:
             return []
-        body = {"sources": list(sources), "now": int(now.timestamp() * 1000)}
+        more = {"now": int(now.timestamp() * 1000)}
+        return await self._ask(Wanted.FINDINGS, sources, lambda body: findings(body, len(sources)), **more)
+
+    async def words_of(self, sources: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """The key words of each source, for people; none of a source that could not be read within the time of one
+        search. The worker reads them: a parser of native code does not run in the caller's process."""
+        over_at = time.monotonic() + self.limits.search_seconds
+        known: list[tuple[str, ...]] = []
+        for first in range(0, len(sources), READ_AT_ONCE):
+            part = sources[first : first + READ_AT_ONCE]
+            read = None
+            if time.monotonic() < over_at:
+                read = await self._ask(Wanted.WORDS, part, partial(words, count=len(part)))
+            known += read or [()] * len(part)
+        return tuple(known)
+
+    async def read(self, source: str) -> Reading:
+        """The operands of a trigger and its traced copy, for `run`; nothing if it could not be read. A worker reads it,
+        as in `words_of`."""
+        if len(source) > self.limits.max_source_chars:
+            return Reading()
+        return await self._ask(Wanted.READING, [source], partial(reading, original=source)) or Reading()
+
+    async def _ask(
+        self, wanted: Wanted, sources: Sequence[str], checked: Callable[[Mapping[str, Any]], T], **more: int
+    ) -> T | None:
+        """What a worker reads in the sources; None when it did not survive, took too long, or gave a wrong answer."""
+        body = {"sources": list(sources), "wanted": wanted.value, **more}
         async with self._pool.worker() as lease:
             try:
                 answer = await lease.ask(Frame(Kind.READ, body), self.limits.search_seconds)
-                return findings(answer.body, len(sources))
+                return checked(answer.body)
             except WorkerDied:
                 return None
             except ProtocolError:
@@ -351,37 +386,3 @@ def expression_of(pattern: str) -> tuple[str, str] | None:
             min(unknown),
         )
     return found["body"], found["flags"]
-
-
-def _report(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) -> CheckReport:
-    """Errors refuse a trigger: it can never work (syntax, unknown names) or it harms (time-out, memory). A failure that
-    depends on the data, as `context.participants.user.name` without participants, is a warning. `verdict`: of one try.
-    `findings`: unknown names and what lint rules found."""
-    text = source if isinstance(source, str) else ""
-    errors: list[Problem] = []
-    warnings: list[Problem] = []
-    for rule, said, line, column in findings:
-        problem = Problem(rule, said, line, column, caret(text, line, column))
-        (errors if rule == "reference" else warnings).append(problem)
-    if isinstance(verdict, Failed):
-        place = verdict.line, verdict.column
-        what = foreign(verdict.message) + (_meant(text, *place) if verdict.kind == "syntax" else "")
-        problem = Problem(verdict.kind, what, *place, caret(text, *place))
-        match verdict.kind:
-            case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
-                errors.append(problem)
-            case "reference" if errors:
-                pass  # it is among the unknown names
-            case "reference" | "thrown":
-                warnings.insert(0, problem)
-            case _:
-                assert_never(verdict.kind)
-    return CheckReport(tuple(errors), tuple(warnings))
-
-
-def _meant(source: str, line: int | None, column: int | None) -> str:
-    """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's."""
-    start = index_of(source, line, column) if line and column else None
-    found = _MARK.match(source, start) if start is not None else None
-    char = found[1] if found else ""
-    return _("; {char} is not part of JavaScript, write {ascii} instead", char, _ASCII[char]) if char in _ASCII else ""

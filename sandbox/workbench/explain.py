@@ -1,44 +1,23 @@
 """Verdicts in words, and why a trigger fired, was quiet or failed: the operands of its conditions with their values.
 
-The values come from a second run, of a traced copy with `probe(7, (operand))` in place of each operand. It is evaluated
-as often, in the same order, on the same line and with the same value; the verdict comes from the first run.
+The values come from a second run, of a traced copy (javascript/tracing.py); the verdict comes from the first run.
 realm/trace.js writes the notes of the second run and changes with this.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from sandbox import protocol
 from sandbox.javascript import syntax
-from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
+from sandbox.javascript.tracing import operands
 from sandbox.locale import _, term, translated
-from sandbox.verdicts import Failed, Fired, Problem, RunReport, TracedCopy, Verdict
+from sandbox.verdicts import Failed, Fired, Operand, Problem, RunReport, Verdict
 from sandbox.workbench.terminal import fit
 
 WIDTH = 72
 """Cells for the text of an operand, or for the shown part of a message."""
-MOST_OPERANDS = 250
-"""Of one trigger; realm/trace.js has room for as many."""
-_MOST_DEPTH = 40
-_LITERALS = frozenset(("number", "string", "true", "false", "null", "undefined", "regex"))
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
-    `role`: of a decision that is not the verdict."""
-
-    number: int
-    depth: int
-    role: str
-    text: str
-    start: int
-    end: int
 
 
 def word(verdict: Verdict) -> str:
@@ -56,63 +35,6 @@ def said(verdict: Verdict) -> str:
 def place_of(found: Failed | Problem) -> str:
     """Where it is, as the end of a sentence; '' if that is not known."""
     return _(" at line {line}, column {column}", found.line, found.column) if found.line is not None else ""
-
-
-def operands(source: Source) -> list[Operand]:
-    """A whole comes before its parts; empty for a text that cannot be parsed."""
-    if source.broken:
-        return []
-    parts = (
-        (node, depth, role if depth == 0 and role != "verdict" else "")
-        for decision, role in syntax.decisions(source)
-        for node, depth in _parts(decision)
-    )
-    return [
-        Operand(number, depth, role, " ".join(source.of(node).split()), node.start_byte, node.end_byte)
-        for number, (node, depth, role) in enumerate(islice(parts, MOST_OPERANDS))
-    ]
-
-
-def _parts(decision: Node) -> Iterator[tuple[Node, int]]:
-    """The decision, its operands, and the sides of comparisons; each with its depth."""
-    pending = [(decision, 0, False)]
-    while pending:
-        node, depth, is_side = pending.pop()
-        node = bare(node)
-        yield node, depth
-        if depth >= _MOST_DEPTH or node.type in FUNCTIONS or is_side:
-            continue
-        operator, both = operator_of(node), sides(node)
-        below: list[Node] = []
-        if operator in LOGICAL and both:
-            below = syntax.chain(node, operator)
-        elif operator == "!" and (argument := node.child_by_field_name("argument")):
-            below = [argument]
-        elif operator in COMPARISONS and both:
-            below = [one for one in both if bare(one).type not in _LITERALS]
-        elif node.type == "ternary_expression":
-            parts = (node.child_by_field_name(name) for name in ("condition", "consequence", "alternative"))
-            below = [one for one in parts if one is not None]
-        pending.extend((one, depth + 1, operator in COMPARISONS) for one in reversed(below))
-
-
-def copy_of(text: str) -> TracedCopy | None:
-    """The traced copy of a trigger; None if there is nothing to trace."""
-    source = syntax.parse(text)
-    found = operands(source)
-    if not found:
-        return None
-    probe = f"probe_{secrets.token_hex(8)}"  # a name that triggers cannot know
-    marks: list[tuple[int, int, int, bytes]] = []
-    for one in found:
-        length = one.end - one.start
-        # At the same place, ends come before starts; the longer of two starts is first, the shorter of two ends.
-        marks.append((one.start, 1, -length, f"{probe}({one.number},(".encode()))
-        marks.append((one.end, 0, length, b"))"))
-    content = bytearray(source.content)
-    for offset, _order, _length, mark in sorted(marks, reverse=True):
-        content[offset:offset] = mark
-    return TracedCopy(content.decode("utf-8"), text, probe)
 
 
 def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1) -> list[str]:

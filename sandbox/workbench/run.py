@@ -15,11 +15,12 @@ from sandbox.errors import SandboxError
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
+from sandbox.javascript.tracing import copy_of
 from sandbox.language import padded
 from sandbox.locale import N_, _, foreign
 from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
-from sandbox.workbench.explain import copy_of, place_of, reasons, word
+from sandbox.workbench.explain import place_of, reasons, word
 from sandbox.workbench.files import read_text
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 

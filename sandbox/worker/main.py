@@ -16,13 +16,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, assert_never
 
 from sandbox.javascript.linting import lint
 from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
+from sandbox.javascript.tracing import copy_of, key_words, operands
 from sandbox.locale import _, packed
-from sandbox.protocol import MOST_FINDINGS, READ_BYTES, Decoder, Frame, Kind, encode
+from sandbox.protocol import MOST_FINDINGS, MOST_TEXT, MOST_WORDS, READ_BYTES, Decoder, Frame, Kind, Wanted, encode
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, EngineOutcome, Isolate, Row, initialise
 
@@ -87,7 +88,8 @@ class Worker:
         self._globals = about["globals"]
         job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "singly": 0, "stride": len(REHEARSAL)}
         await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
-        self.read({"sources": ["a"], "now": 0})
+        for wanted in Wanted:
+            self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": wanted})
         self.discard()
         for thread in self._closing:
             thread.join()  # before the powers are given up: a thread that still runs would keep its powers
@@ -189,16 +191,41 @@ class Worker:
         self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
 
     def read(self, job: Mapping[str, Any]) -> None:
-        """Findings about each of `sources` without running it: unknown names, and what lint rules find."""
+        """What is wanted of each of `sources`, which are not run."""
+        sources = [str(source) for source in job["sources"]]
+        wanted = Wanted(job["wanted"])
+        match wanted:
+            case Wanted.FINDINGS:
+                answers: list[Any] = self._findings(sources, job)
+            case Wanted.WORDS:
+                answers = [[word[:MOST_TEXT] for word in key_words(source)[:MOST_WORDS]] for source in sources]
+            case Wanted.READING:
+                answers = [_reading(source) for source in sources]
+            case _:
+                assert_never(wanted)
+        self.channel.send(Kind.DONE, **{wanted.value: answers})
+
+    def _findings(self, sources: Sequence[str], job: Mapping[str, Any]) -> list[list[Row]]:
+        """Unknown names in each source, and what lint rules find."""
         now = datetime.fromtimestamp(job["now"] / 1000, UTC)
         findings: list[list[Row]] = []
-        for text in map(str, job["sources"]):
+        for text in sources:
             source = parse(text)
             found = unknown_names(source, self._globals)
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
                 found += lint(source, now)[:MOST_FINDINGS]
             findings.append([[one.rule, packed(one.message), *source.place(one.start)] for one in found])
-        self.channel.send(Kind.DONE, findings=findings)
+        return findings
+
+
+def _reading(text: str) -> list[Any]:
+    """The operands of a trigger and its traced copy, as protocol.py reads them."""
+    rows = [
+        [operand.number, operand.depth, operand.role[:MOST_TEXT], operand.text[:MOST_TEXT], operand.start, operand.end]
+        for operand in operands(parse(text))
+    ]
+    copy = copy_of(text)
+    return [rows, None if copy is None else [copy.source, copy.probe]]
 
 
 async def _places(isolate: Isolate, broken: Sequence[tuple[int, str, str]], over_at: float) -> list[list[int]]:

@@ -117,6 +117,19 @@ def test_the_start_of_a_session_is_recorded_where_it_was_given_something(run: Ru
     [line] = recorded(run)
     assert [item["tier"] for item in line["came"]] == ["last"]
     assert "said" not in line
+    assert "(session start)" in run("recalls")
+    assert run("explain", "--recall", line["id"]).splitlines()[1] == "(session start)"
+    assert "（会话开始）" in run("--language", "zh", "recalls")
+
+
+@pytest.mark.usefixtures("stored")
+def test_what_the_session_was_given_before_is_told_as_being_in_context(run: Run) -> None:
+    asked(run, "晚上吃披萨吗？", prompt_id="p1")
+    assert asked(run, "披萨几点吃？", prompt_id="p2") == ""
+    first, second = run("recalls").splitlines()[1:3]
+    assert " tokens " in first
+    assert "1 memory, already in context" in second
+    assert "已经在上下文里" in run("--language", "zh", "recalls")
 
 
 @pytest.mark.usefixtures("stored")

@@ -122,7 +122,7 @@ async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(t
         assert muted.structured["muted"] == ["conversation:default"]
         assert "no longer comes unasked in the conversation default" in muted.text
         assert await came() == []
-        assert app.recalls.found()[-1]["held"] == {"muted": 1}
+        assert app.recalls.found()[-1].held == {"muted": 1}
         asked = {"recentMessages": messages["messages"]}
         found = await call(short_term.search_short_term_memories, app.call, asked)
         assert [item["id"] for item in found.structured["topRelevant"]] == [name]

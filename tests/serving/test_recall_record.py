@@ -34,7 +34,7 @@ async def test_each_way_to_recall_is_a_line(tmp_path: Path, mode: Any) -> None:
         await client.call_tool("search_short_term_memories", {"recentMessages": ASKED, "conversation_id": "b"})
         await client.call_tool("search_long_term_memories", {"messages": ASKED})
         await client.get_prompt("recall-context", {"current_topic": "生日"})
-        found = app.recalls.found()
+        found = [recall.line for recall in app.recalls.found()]
     assert [line["by"] for line in found] == ["tool"] * 4
     assert {line.get("client") for line in found} == {"a-client"}
     assert [line["conversation"] for line in found].count("b") == 1

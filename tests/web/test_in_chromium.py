@@ -95,26 +95,30 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, l
     made = Served(folder)
     state = folder.with_suffix(".state.json")
     try:
-        asyncio.run(_enter(made.link, state))
+        made.base = asyncio.run(_enter(made.link, state))
         yield made, ids, state
     finally:
         made.end()
 
 
-async def _enter(link: str, state: Path) -> None:
+async def _enter(link: str, state: Path) -> str:
+    """The address of the page, to which the link leads; its cookie is written to `state`."""
     async with playwright.async_playwright() as tools:
         browser = await tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = await browser.new_context()
-        await (await context.new_page()).goto(link)
+        tab = await context.new_page()
+        await tab.goto(link)
         await context.storage_state(path=str(state))
+        base: str = tab.url.rstrip("/")
         await browser.close()
+        return base
 
 
 @asynccontextmanager
 async def browsing(served: tuple[Served, list[str], Path], **given: Any) -> AsyncIterator[tuple[Any, str, list[str]]]:
     """A tab, the address of the page, and what went wrong."""
     made, _ids, state = served
-    base = made.link.partition("/enter")[0]
+    base = made.base
     async with playwright.async_playwright() as tools:
         browser = await tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = await browser.new_context(storage_state=str(state), **given)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from web_page import CHAT, FORM, SAME, Page, ask, opened, remember
+from starlette.requests import Request
+from web_page import CHAT, FORM, SAME, SERVER, Page, ask, opened, remember
 
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.serving.http.principals import ALL, Principal
 from memory_server.tools.base.tool import call
 from memory_server.tools.insight import explain_recall
 from memory_server.tools.short_term import get_memory_stats
-from memory_server.web.access import HEADERS, LINK_SECONDS, OneTimeLink
-from memory_server.web.app import PAGES
+from memory_server.web import access
+from memory_server.web.access import HEADERS, LINK_SECONDS, LOOPBACK, OneTimeLink
+from memory_server.web.app import PAGES, page_app
 from memory_server.web.charts import curve, runs, strip, underlined
 from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
 from memory_server.web.subjects import best_sentences
-from memory_server.web.triggers import words_of
+from memory_server.web.view import request_of, viewed
+from memory_server.web.whole import whole
 from sandbox import SandboxUnavailable, TriggerSandbox
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
@@ -138,6 +144,57 @@ async def test_a_quiet_recall_says_so(page: Page) -> None:
     await ask(page.app, "二进制补码为何要取反加一？")
     seen = await page.get("recalls", lang="en")
     assert "no memory fitted, so nothing was given" in seen.text
+
+
+LINES: dict[str, dict[str, Any]] = {
+    "nothing but what each line has": {},
+    "a session began": {"by": "hook", "client": "claude-code", "came": [{"id": "MEMORY", "tier": "last", "chars": 9}]},
+    "a quiet one": {"by": "tool", "said": "芒果？"},
+    "only a trigger": {"said": "芒果？", "came": [{"id": "过敏", "tier": "trigger"}], "tokens": 9, "chars": 9},
+    "in context": {"said": "芒果？", "came": [{"id": "MEMORY", "tier": "top", "relevance": 20.0}]},
+    "of an old version": {"said": "芒果？", "came": [{"id": "MEMORY", "tier": "top", "relevance": 2}], "needed": 9},
+    "broken by hand": {"said": 3, "came": [{"tier": "top"}, 4, {"id": "MEMORY", "words": 3}], "near": {}, "held": [1]},
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+async def test_each_line_of_the_record_is_shown_on_each_page_that_has_the_record(
+    page: Page, tmp_path: Path, line: dict[str, Any]
+) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    shown = json.loads(json.dumps(line).replace("MEMORY", memory))
+    page.app.home.recalls.append({"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, **shown})
+    for language in ("en", "zh"):
+        for address in ("", "recalls", "history", "triggers", "health"):
+            await page.get(address, lang=language)
+        await page.get("recalls", open="a1", lang=language)
+        await page.get("memory", id=memory, lang=language)
+        await page.get("memory", id=memory, erase="1", lang=language)
+    async with viewed(page.site, request_of("en")) as view:
+        assert "You asked" in await whole(view) or not isinstance(line.get("said"), str)
+
+
+async def test_a_session_that_began_is_shown_with_what_it_was_given(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    came = [{"id": memory, "tier": "last", "chars": 9}]
+    line = {"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, "came": came, "tokens": 40, "chars": 90}
+    page.app.home.recalls.append(line)
+    assert "A session began" in (await page.get("", lang="en")).text
+    assert "A session began" in (await page.get("memory", id=memory, lang="en")).text
+    receipt = (await page.get("recalls", open="a1", lang="en")).text
+    assert "where you left off" in receipt
+    assert "You asked" not in receipt
+    assert "about 40 tokens" in receipt
+
+
+async def test_what_was_in_the_context_already_is_told_so(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    came = [{"id": memory, "tier": "top", "relevance": 20.0, "counted": 20.0}]
+    line = {"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, "said": "芒果？", "came": came}
+    page.app.home.recalls.append(line)
+    seen = (await page.get("recalls", lang="en")).text
+    assert "1 memory came · already in context" in seen
+    assert "tokens" not in seen
 
 
 async def test_a_memory_is_pinned_and_the_bar_takes_it_back(page: Page) -> None:
@@ -300,8 +357,8 @@ async def test_health_backs_up(page: Page) -> None:
 async def test_a_receipt_asks_why_another_memory_did_not_come(page: Page) -> None:
     await remember(page.app, *TEXTS)
     await ask(page.app, "我能吃芒果吗？")
-    [line] = page.app.recalls.found()
-    shown = (await page.client.get("/recalls", params={"open": line["id"], "lang": "en"})).text
+    [recall] = page.app.recalls.found()
+    shown = (await page.client.get("/recalls", params={"open": recall.id, "lang": "en"})).text
     form = shown[shown.index('<form class="search" action="ask">') :]
     assert '<input type="hidden" name="q" value="我能吃芒果吗？">' in form.partition("</form>")[0]
     answer = await page.get("ask", q="我能吃芒果吗？", id="贵州馆子", lang="en")
@@ -354,22 +411,84 @@ async def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> N
 
 
 async def test_a_link_works_once_and_for_ten_minutes(page: Page) -> None:
-    again = await page.client.get("/enter", params={"key": page.gate.key})
+    again = await page.client.get(f"{SERVER}/enter", params={"key": page.gate.key})
     assert again.status_code == 401
     now = [0.0]
-    late = OneTimeLink(lambda: now[0])
-    now[0] = LINK_SECONDS + 1
-    assert late.key
-    assert not await late.knows("", {})
+    for seconds, is_let_in in ((LINK_SECONDS + 1, False), (LINK_SECONDS - 1, True)):
+        now[0] = 0.0
+        late = OneTimeLink(Principal(None, ALL), lambda: now[0])
+        now[0] = seconds
+        scope = {"type": "http", "query_string": f"key={late.key}".encode(), "headers": [], "cookie": "a"}
+        assert (await late.enter(Request(scope)) is not None) is is_let_in
+        assert not await late.knows("", {})
 
 
 async def test_the_cookie_is_for_this_page_only(page: Page) -> None:
     [cookie] = page.client.cookies.jar
     assert cookie.name == "memory-page-8771"
+    assert cookie.path == f"{page.gate.base}/", "cookies know no ports, so the path is what others cannot guess"
     page.client.cookies.clear()
     assert (await page.client.get("/")).status_code == 401
     answer = await page.client.get("/", headers={"cookie": f"memory-page-8772={cookie.value}"})
     assert answer.status_code == 401
+
+
+async def test_below_another_path_the_cookie_opens_nothing(page: Page) -> None:
+    [cookie] = page.client.cookies.jar
+    assert OneTimeLink(Principal(None, ALL)).base != page.gate.base
+    assert len(page.gate.base) > 40
+    assert page.gate.base not in f"{page.gate.door}?key={page.gate.key}", "the link stands in the list of processes"
+    for path in ("/", "/recalls", "/find?q=a", f"{page.gate.base}x/", page.gate.base):
+        answer = await page.client.get(f"{SERVER}{path}", headers={"cookie": f"{cookie.name}={cookie.value}"})
+        assert answer.status_code == 401, path
+        assert page.gate.base not in answer.text
+    assert (await page.client.get(f"{SERVER}/static/style.css")).status_code == 200
+
+
+class _Body:
+    """A body that comes in pieces, as `receive` gives them; `taken`: bytes that were asked for."""
+
+    def __init__(self, pieces: int, *, ends: bool = True) -> None:
+        self._pieces, self._ends, self.taken = pieces, ends, 0
+
+    async def receive(self) -> dict[str, Any]:
+        self._pieces -= 1
+        if self._pieces < 0 and not self._ends:
+            await asyncio.Event().wait()
+        self.taken += 1_024
+        return {"type": "http.request", "body": b"x" * 1_024, "more_body": self._pieces > 0 or not self._ends}
+
+
+@pytest.mark.parametrize(
+    ("path", "cookie", "body", "status", "most"),
+    [
+        ("/enter", False, _Body(4_000), 413, 8_192),
+        ("/enter", False, _Body(2, ends=False), 408, 8_192),
+        ("BASE/do/pause", False, _Body(4_000), 401, 0),
+        ("/do/pause", True, _Body(4_000), 401, 0),
+        ("BASE/do/pause", True, _Body(4_000), 413, 2_200_000),
+        ("BASE/do/pause", True, _Body(2, ends=False), 408, 8_192),
+        ("BASE/static/page.js", False, _Body(4_000), 405, 0),
+    ],
+)
+async def test_a_body_is_received_within_bounds_and_only_from_who_may_send_one(
+    page: Page, monkeypatch: pytest.MonkeyPatch, path: str, cookie: bool, body: _Body, status: int, most: int
+) -> None:
+    monkeypatch.setattr(access, "BODY_SECONDS", 0.05)
+    [own] = page.client.cookies.jar
+    headers = [(b"host", b"127.0.0.1:8771"), (b"sec-fetch-site", b"same-origin"), (b"transfer-encoding", b"chunked")]
+    headers += [(b"cookie", f"{own.name}={own.value}".encode())] if cookie else []
+    scope = {"type": "http", "method": "POST", "path": path.replace("BASE", page.gate.base), "headers": headers}
+    scope |= {"query_string": b"", "scheme": "http", "server": ("127.0.0.1", 8771), "root_path": ""}
+    sent = list[Any]()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await page_app(lambda _scope: page.site, page.gate, LOOPBACK)(scope, body.receive, send)
+    assert sent[0]["status"] == status
+    assert body.taken <= most
+    assert page.app.paused() is None
 
 
 @pytest.mark.parametrize(
@@ -464,11 +583,6 @@ async def test_charts_stay_within_their_frame() -> None:
         0, [(50, 3.0)], 100, [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)], -5.0, 350, [("", "")] * 2
     )
     assert all(0 <= event.at.x <= made.width for event in made.events)
-
-
-async def test_the_words_of_a_trigger_are_read_from_its_code() -> None:
-    code = "match_keys(context.messages, ['芒果', \"mum's\", /下雨|大雨/, /a[b]c/]) > 0 || match_keys(x, ['芒果'])"
-    assert words_of(code) == ["芒果", "mum's", "下雨", "大雨"]
 
 
 async def test_markdown_becomes_elements_and_never_html() -> None:

@@ -52,7 +52,7 @@ async def test_pages_of_many_memories_are_small_and_quick(tmp_path: Path) -> Non
             await call(
                 TOOLS["recall_turn"], app.call, _asked(f"{rng.choice(WORDS)}和{rng.choice(WORDS)}，第{number}次？")
             )
-        used = next(item["id"] for item in app.recalls.found()[-1]["came"] if "relevance" in item)
+        used = next(item.id for item in app.recalls.found()[-1].came if item.relevance is not None)
         behind = {
             "": ("analyze_memory_patterns", {}),
             "subjects": ("analyze_memory_patterns", {"top_keywords": 200}),

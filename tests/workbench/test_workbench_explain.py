@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from sandbox import SandboxLimits, cli
 from sandbox.javascript import syntax
+from sandbox.javascript.tracing import copy_of, operands
 from sandbox.verdicts import RunReport
-from sandbox.workbench.explain import copy_of, operands, reasons
+from sandbox.workbench.explain import reasons
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 

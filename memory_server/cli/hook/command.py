@@ -35,7 +35,8 @@ from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
 from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import MemoryPaused, NothingToKeep
+from memory_server.kernel.errors import MemoryPaused, MemoryServerError, NothingToKeep
+from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Session
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
@@ -79,13 +80,19 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
     except Exception as error:
         if patience is not None:
             patience.end()
-        complain(_("hook: {reason}", str(error) or type(error).__name__))
+        complain(_("hook: {reason}", _reason(error)))
         return
     if (patience is None or patience.end()) and said:
         write(said)
         sys.stdout.flush()
     if server is not None:
         await server.end(linked.AFTER_HOOK_SECONDS)
+
+
+def _reason(error: Exception) -> str:
+    """What a person can act on; or what failed in this program, and where."""
+    expected = isinstance(error, (MemoryServerError, ValueError, OSError)) and str(error)
+    return expected or failure_text(error)
 
 
 async def _context_of(event: HookEvent) -> HookContext | None:

@@ -37,11 +37,12 @@ def plan_cleanup(
     excess = len(memories) - keep.always_kept
     if excess <= 0:
         return CleanupPlan()
+    fading = _fading(parameters.recall)
     failing: list[tuple[tuple[bool, float, int, str], ForgetReason, ShortTermMemory]] = []
     for memory in memories:
         if memory.pinned:
             continue
-        left = worth(memory, now_ms, parameters.recall)
+        left = memory.score - decay(age_of(memory.time_ms, now_ms), fading)
         too_old = now_ms - memory.time_ms > keep.max_age_ms
         if too_old or left < keep.min_relevance:
             place = keep.recalled_last and memory.score > 0, left, memory.time_ms, memory.id
@@ -55,4 +56,8 @@ def plan_cleanup(
 def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
     """How little a memory has faded: its score minus the decay of the Node original, also if searches use another
     decay."""
-    return memory.score - decay(age_of(memory.time_ms, now_ms), replace(parameters, decay_ceiling=FADING))
+    return memory.score - decay(age_of(memory.time_ms, now_ms), _fading(parameters))
+
+
+def _fading(parameters: RecallParameters) -> RecallParameters:
+    return replace(parameters, decay_ceiling=FADING)

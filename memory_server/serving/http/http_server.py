@@ -24,7 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.failures import failure_text
 from memory_server.kernel.meter import Meter
+from memory_server.kernel.request_body import replaying
 from memory_server.knowledge.sessions.ids import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest
@@ -37,7 +39,6 @@ from memory_server.serving.http.middleware import (
     Middleware,
     RateLimiter,
     is_modern,
-    replaying,
 )
 from memory_server.serving.http.principals import Tokens, caller_of, has_entered
 from memory_server.serving.http.refusals import HttpError
@@ -55,7 +56,7 @@ HEAD_SECONDS = 10.0
 """How long the head of a request may take."""
 MOST_CONNECTIONS = 1_000
 MOST_STRANGERS = 0.9
-"""Share of them on which nobody has entered yet; beyond it, the one that waits longest is closed."""
+"""Share of them on which no request was let in yet; beyond it, the one that waits longest is closed."""
 SESSION = "mcp-session-id"
 MOST_SESSIONS = 1_000
 """Of a tenant; one more, and that which was not used for longest is forgotten."""
@@ -104,28 +105,25 @@ class _Protocol(H11Protocol):
 
     def __init__(self, strangers: dict[_Protocol, None], **given: Any) -> None:
         super().__init__(**given)
-        self._strangers, self._known = strangers, False
+        self._strangers = strangers
+        self._known = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._strangers[self] = None
-        if len(self._strangers) > MOST_STRANGERS * (self.config.limit_concurrency or MOST_CONNECTIONS):
-            next(iter(self._strangers)).dismiss()
+        _make_room(self._strangers, int(MOST_STRANGERS * (self.config.limit_concurrency or MOST_CONNECTIONS)))
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:  # there is a whole head
+        if self.conn.their_state is not h11.IDLE:  # there is a whole head; who reads the body bounds its time
             self._let_be()
-            self._strangers.pop(self, None)
         elif self._late is None and self.conn.trailing_data[0]:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def on_response_complete(self) -> None:
-        self._known = self._known or has_entered(cast(Scope, self.scope))
+        self._known = self.was_let_in()
         super().on_response_complete()
-        if not self._known and self.conn.their_state is h11.IDLE:
-            self._strangers[self] = None
         if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest; whatever still comes, this is the end
             self.loop.call_later(UNREAD_SECONDS, self.transport.close)
 
@@ -143,6 +141,11 @@ class _Protocol(H11Protocol):
         self._strangers.pop(self, None)
         super().connection_lost(exc)
 
+    def was_let_in(self) -> bool:
+        """Whether a request of this connection was let in, also one that is not answered yet."""
+        scope = cast("Scope | None", self.scope)
+        return self._known or (scope is not None and has_entered(scope))
+
     def dismiss(self) -> None:
         """Close it, so that there is room for others."""
         del self._strangers[self]
@@ -157,6 +160,17 @@ class _Protocol(H11Protocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+
+def _make_room(strangers: dict[_Protocol, None], most: int) -> None:
+    """Close the connections that wait longest, as long as there are more than `most` on which no request was let in:
+    neither a whole head nor an unfinished body keeps a place."""
+    while len(strangers) > most:
+        oldest = next(iter(strangers))
+        if oldest.was_let_in():
+            del strangers[oldest]
+        else:
+            oldest.dismiss()
 
 
 class _Server(uvicorn.Server):
@@ -242,7 +256,7 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
             try:
                 await asyncio.wait_for(node.look(), STORE_SECONDS)
             except Exception as error:
-                log.warning("the store does not answer: %s", error or type(error).__name__)
+                log.warning("the store does not answer: %s", failure_text(error))
                 answers = False
         return JSONResponse({"status": "ok" if answers else "not ready"}, 200 if answers else 503)
 

@@ -24,7 +24,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.kernel.errors import MemoryServerError
+from memory_server.kernel.failures import failure_text, request_id
 from memory_server.kernel.nesting import MOST_VALUES, crowded
+from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
 from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.principals import (
     CONVERSATION,
@@ -167,11 +169,12 @@ class Middleware:
                 refused = HttpError(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
                 await refused.response()(scope, receive, noted)
             raise
-        except Exception:
+        except Exception as error:
+            request = request_id()
+            log.exception("a request failed, request %s: %s", request, failure_text(error))
             if status:
                 raise
-            log.exception("a request failed")
-            said = "The request failed inside the server; its log says why."
+            said = f"The request failed inside the server; its log says why, under {request}."
             await HttpError(500, "server", said).response()(scope, receive, noted)
         finally:
             route = "/".join(scope["path"].split("/", 2)[:2])
@@ -184,7 +187,6 @@ class Middleware:
     def _within(self, scope: Scope) -> ASGIApp:
         if self.beside is None or not scope["path"].startswith(f"{self.beside[0]}/"):
             return self._inside
-        scope["root_path"] = self.beside[0]
         return self.beside[1]
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
@@ -231,6 +233,7 @@ class Middleware:
         if needed not in caller.scopes:
             said = f"This token has no scope `{needed}`."
             raise HttpError(403, "scope", said, self._asking("insufficient_scope"))
+        caller.enter(scope)  # its connection is no stranger's while the body comes
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(415, "form", "Send the body as it is, without `Content-Encoding`.")
         kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
@@ -291,33 +294,14 @@ def _is_large(headers: Headers) -> bool:
 
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:
-    too_large = HttpError(413, "size", f"The body has more than {MOST_BYTES:,} bytes; send less at a time.")
-    length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > MOST_BYTES:
-        raise too_large
-    body = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise HttpError(400, "size", "The body ended before its end.")
-                body += message.get("body", b"")
-                if len(body) > MOST_BYTES:
-                    raise too_large
-                if not message.get("more_body", False):
-                    return bytes(body)
-    except TimeoutError:
-        raise HttpError(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
-
-
-def replaying(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives a body which was read already."""
-    message: Message | None = {"type": "http.request", "body": body, "more_body": False}
-
-    async def replayed() -> Message:
-        nonlocal message
-        first, message = message, None
-        return await receive() if first is None else first
-
-    return replayed
+        return await whole_body(receive, headers.get("content-length", ""), MOST_BYTES, BODY_SECONDS)
+    except BodyRefused as refused:
+        match refused.reason:
+            case "size":
+                said = f"The body has more than {MOST_BYTES:,} bytes; send less at a time."
+                raise HttpError(413, "size", said) from None
+            case "time":
+                raise HttpError(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
+            case "gone":
+                raise HttpError(400, "size", "The body ended before its end.") from None

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.failures import failure_text, request_id
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
@@ -176,11 +177,13 @@ async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_byte
         except MemoryServerError as error:
             raise ToolFailed(shown(made.memories.for_callers(str(error)), MOST_SAID_CHARS)) from error
         except Exception as error:
-            log.exception("%s failed", tool.name)
+            request = request_id()
+            log.exception("%s failed, request %s: %s", tool.name, request, failure_text(error))
             raise ToolFailed(
-                "{name} failed inside the server ({name2}); see its log on standard error.",
+                "{name} failed inside the server ({name2}); its log on standard error says why, under {request}.",
                 tool.name,
                 type(error).__name__,
+                request,
             ) from error
         return _answer(tool, checked, result, max_bytes)
 

@@ -1,0 +1,164 @@
+"""A line of the record of recalls as a value: every field has its type and a default, because a line leaves out what is
+empty (docs/reference/data-folder.md), and a version before this one, or an editor, may have written another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memory_server.kernel.times import milliseconds
+
+_MOST_NUMBER = 1e15
+"""A number of a line that is as large was not written by this program."""
+_NAMED = ("trigger", "note")
+"""Tiers of what is no memory: the id of such an item is a name."""
+_BEGINNING = ("pinned", "last")
+"""Tiers of what a session gets as it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedItem:
+    """What came, or nearly came. `relevance`, `counted` and `points` are None where the line has none: `points` is what
+    it lacked. `conversation`: the one that keeps it."""
+
+    id: str
+    conversation: str
+    tier: str
+    relevance: float | None
+    counted: float | None
+    words: Mapping[str, float]
+    around: float
+    lacked: str
+    points: float | None
+
+    @property
+    def is_memory(self) -> bool:
+        return self.tier not in _NAMED
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRecall:
+    """One recall. `line`: as it is stored, for what prints it. `used`: the ids that the answer used; None: that is not
+    known."""
+
+    line: Mapping[str, Any]
+    id: str
+    at_ms: int
+    conversation: str
+    by: str
+    client: str
+    cwd: str
+    folder: str
+    session: str
+    turn: str
+    said: str
+    came: Sequence[RecordedItem]
+    near: Sequence[RecordedItem]
+    needed: float
+    failed: Sequence[str]
+    held: Mapping[str, int]
+    chars: int
+    tokens: int
+    used: Sequence[str] | None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing came."""
+        return not self.came
+
+    @property
+    def begins_session(self) -> bool:
+        """Whether a session began, and nothing was asked yet."""
+        return not self.said and any(item.tier in _BEGINNING for item in self.came)
+
+    @property
+    def was_in_context(self) -> bool:
+        """Whether all that came had been given to the session before, so that nothing was given again."""
+        return bool(self.came) and not self.tokens
+
+    @property
+    def memories(self) -> Sequence[RecordedItem]:
+        return [item for item in self.came if item.is_memory]
+
+    @property
+    def others(self) -> Sequence[RecordedItem]:
+        """The triggers and notes that came."""
+        return [item for item in self.came if not item.is_memory]
+
+
+def recorded_recall(line: Mapping[str, Any]) -> RecordedRecall:
+    """A line as a value. A field of another type counts as one that is not there."""
+    conversation = _text(line, "conversation")
+    used = line.get("used")
+    return RecordedRecall(
+        line=line,
+        id=_text(line, "id"),
+        at_ms=_at_ms(line),
+        conversation=conversation,
+        by=_text(line, "by"),
+        client=_text(line, "client"),
+        cwd=_text(line, "cwd"),
+        folder=_text(line, "folder"),
+        session=_text(line, "session"),
+        turn=_text(line, "turn"),
+        said=_text(line, "said"),
+        came=tuple(_items(line.get("came"), conversation)),
+        near=tuple(_items(line.get("near"), conversation)),
+        needed=_number(line, "needed") or 0.0,
+        failed=_texts(line.get("failed")),
+        held={rule: int(count) for rule, count in _numbers(line.get("held")).items()},
+        chars=int(_number(line, "chars") or 0),
+        tokens=int(_number(line, "tokens") or 0),
+        used=_texts(used) if isinstance(used, list) else None,
+    )
+
+
+def _items(given: object, conversation: str) -> Iterator[RecordedItem]:
+    for item in given if isinstance(given, list) else ():
+        if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+            continue
+        yield RecordedItem(
+            id=item["id"],
+            conversation=_text(item, "kept_in") or conversation,
+            tier=_text(item, "tier"),
+            relevance=_number(item, "relevance"),
+            counted=_number(item, "counted"),
+            words=_numbers(item.get("words")),
+            around=_number(item, "around") or 0.0,
+            lacked=_text(item, "lacked"),
+            points=_number(item, "points"),
+        )
+
+
+def _at_ms(line: Mapping[str, Any]) -> int:
+    try:
+        return milliseconds(datetime.fromisoformat(_text(line, "at")))
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(given: object) -> tuple[str, ...]:
+    return tuple(value for value in given if isinstance(value, str)) if isinstance(given, list) else ()
+
+
+def _number(fields: Mapping[str, Any], name: str) -> float | None:
+    return _as_number(fields.get(name))
+
+
+def _numbers(given: object) -> dict[str, float]:
+    pairs = given.items() if isinstance(given, dict) else ()
+    numbers = {str(name): _as_number(value) for name, value in pairs}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _as_number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) < _MOST_NUMBER else None

@@ -1,0 +1,52 @@
+"""The body of a request over HTTP, received within a bound of bytes and of seconds. It knows ASGI, which is plain
+values, and no library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Literal, TypeAlias
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+
+
+class BodyRefused(Exception):
+    """A body that was not received: it is too large, or came too slowly, or its sender is gone."""
+
+    def __init__(self, reason: Literal["size", "time", "gone"]) -> None:
+        super().__init__(reason)
+        self.reason: Literal["size", "time", "gone"] = reason
+
+
+async def whole_body(receive: Receive, length: str, most_bytes: int, seconds: float) -> bytes:
+    """All of the body; `length`: the header Content-Length, empty if there is none. Raises BodyRefused as soon as there
+    are too many bytes, so no more than `most_bytes` and one message are in memory."""
+    if length.isascii() and length.isdecimal() and int(length) > most_bytes:
+        raise BodyRefused("size")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise BodyRefused("gone")
+                body += message.get("body", b"")
+                if len(body) > most_bytes:
+                    raise BodyRefused("size")
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise BodyRefused("time") from None
+
+
+def replaying(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives a body which was received already."""
+    message: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+    async def replayed() -> Message:
+        nonlocal message
+        first, message = message, None
+        return await receive() if first is None else first
+
+    return replayed

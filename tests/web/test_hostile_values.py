@@ -1,0 +1,133 @@
+"""Whatever stands in an address or a form, no page fails inside: each parameter and each field gets each hostile value."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from web_page import CHAT, FORM, SAME, Page, ask, opened, remember
+
+from memory_server.conversations.changes import Added
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.services import Done
+from memory_server.kernel.messages import Message
+from memory_server.kernel.times import FIRST_MS, LAST_MS
+from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.web.actions import ACTIONS
+from memory_server.web.app import PAGES
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
+
+VALUES = (
+    "",
+    " ",
+    "0",
+    "-1",
+    "1e9",
+    "9" * 30,
+    "9" * 5_000,
+    "٣",
+    "²",
+    "NaN",
+    "\x00",
+    "a\nb",
+    "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"),
+    "\u202e\ufffe",
+    "../../etc/passwd",
+    "<b>'\"&",
+    "{{ 7 * 7 }}",
+    "%s%n{0}{count}",
+    "(",
+    "[",
+    "/(a+)+$/",
+    "0001-01-01T00:00",
+    "9999-12-31T23:59",
+    "9999-12-31T23:59:59.999999-23:59",
+    "0001-01-01T00:00+23:59",
+    "2024-02-30T00:00",
+    "20261127",
+    "everywhere",
+    "conversation:" + "a" * 300,
+    "folder:/tmp",
+    "Asia/Shanghai",
+    "Etc/GMT-14",
+    "memories",
+    "notes",
+    "layers/global",
+    "sessions/alice",
+    "you: hello\nthem: hi",
+    "while (true",
+    "芒果",
+    "x" * 20_000,
+)
+PARAMETERS = ("c", "lang", "folder", "by", "word", "page", "q", "open", "id", "edit", "erase", "all", "shelf", "at")
+PARAMETERS += ("again", "cleanup", "repair", "owner", "family", "part", "name", "done", "key")
+FIELDS = ("id", "pinned", "in", "text", "before", "family", "place", "change", "name", "code", "prompt", "back")
+FIELDS += ("backup", "resume", "chat", "at", "zone", "seed")
+DRAWN = 6
+"""Values for each parameter of each page, and for each field of each form."""
+
+
+@pytest.fixture
+async def page(tmp_path: Path):
+    async with opened(tmp_path / "data", toolsets="all") as made:
+        app = made.app
+        await remember(app, "我对芒果过敏。", "芝麻是我的猫。", "芒果布丁端走了。")
+        await app.conversation().long_term.add("过敏", "先问", "match_keys(context.messages, ['芒果']) > 0")
+        await app.knowledge.notes.remember("tech", "fruit", "# Mangoes\n\ngrow on trees")
+        await app.knowledge.sessions.add(SessionIds("alice"), "Likes tea", mode="direct")
+        await ask(app, "芒果能吃吗？")
+        yield made
+
+
+def known_values(page: Page) -> Mapping[str, str]:
+    """Values that lead further than a refusal."""
+    [recall] = page.app.recalls.found()
+    return {"c": CHAT, "q": "芒果", "open": recall.id, "id": recall.came[0].id, "name": "过敏", "word": "芒果"}
+
+
+async def test_no_parameter_of_an_address_fails_a_page(page: Page) -> None:
+    rng = random.Random(20261127)
+    usual = known_values(page)
+    for path in PAGES:
+        for parameter in PARAMETERS:
+            for value in rng.sample(VALUES, DRAWN):
+                answer = await page.client.get(path, params={**usual, parameter: value})
+                assert answer.status_code < 500, (path, parameter, value[:60], answer.text[-400:])
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+async def test_no_value_in_all_parameters_fails_a_page(page: Page, value: str) -> None:
+    for path in PAGES:
+        answer = await page.client.get(path, params=dict.fromkeys(PARAMETERS, value) | {"c": CHAT})
+        assert answer.status_code < 500, (path, value[:60], answer.text[-400:])
+
+
+async def test_no_field_of_a_form_fails_a_page(page: Page) -> None:
+    rng = random.Random(20261127)
+    usual = known_values(page)
+    forms = [f"/do/{name}" for name in ACTIONS if name not in ("cleanup", "backup", "mend")]
+    for path in (*forms, "/trigger"):
+        for field in FIELDS:
+            for value in rng.sample(VALUES, DRAWN):
+                fields = {**usual, "code": "1", field: value}
+                answer = await page.client.post(path, data=fields, headers={**SAME, **FORM})
+                assert answer.status_code < 500, (path, field, value[:60], answer.text[-400:])
+
+
+@pytest.mark.parametrize("time_ms", [FIRST_MS, FIRST_MS + 1, -1, 0, LAST_MS - 1, LAST_MS])
+async def test_a_memory_of_any_year_is_shown_on_each_page(page: Page, time_ms: int) -> None:
+    said = (Message("user", "芒果很远很远。", time_ms), Message("assistant", "好。", time_ms))
+    far = ShortTermMemory("f" * 16, time_ms, "user: 芒果很远很远。", ("芒果",), (9.0,), 0.0, CHAT, said)
+    await page.app._services.commit(CHAT, lambda _state: ([Added(far)], Done()), by="import")
+    at = "2026-06-20T08:00:00.000Z"
+    came = [{"id": far.id, "tier": "top", "relevance": 20.0, "counted": 20.0}]
+    page.app.home.recalls.append({"id": "a1", "at": at, "conversation": CHAT, "said": "芒果？", "came": came})
+    for language in ("en", "zh"):
+        for path in PAGES:
+            for more in ({}, {"id": far.id}, {"id": far.id, "q": "芒果"}, {"open": "a1"}, {"word": "芒果"}):
+                seen = await page.client.get(path, params={"lang": language, **more})
+                assert seen.status_code in (200, 404), (path, more)
+                assert len(seen.content) < 200_000, (path, more)
