@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from memory_server.app import App
 from memory_server.cli import linked
@@ -18,6 +19,7 @@ from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
 from memory_server.knowledge.entry import Entry
 from memory_server.remote import Remote
+from memory_server.storage.data_dir import Home
 from memory_server.storage.link_files import token_in
 from sandbox.locale import _, counted
 
@@ -35,10 +37,13 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
     remote = Remote(made, token_in(made.token_file))
     try:
         me = await remote.ask("/v1/me", seconds=_ASK_SECONDS)
+        if not isinstance(me.get("version"), str):
+            raise remote.not_ours()
         await _refuse_older(remote)
     finally:
         await remote.aclose()
-    linked.home_of(settings).link.write(made)
+    home = linked.home_of(settings)
+    home.link.write(made)
     out = console()
     out.print(
         escape(
@@ -51,11 +56,25 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
             )
         )
     )
-    if "write" not in str(me.get("scopes")):
-        complain(_("this token only reads, so turns of this machine wait here until it has another one"))
+    _warn_of_turns(me, home)
     linked.warn_of_clock(remote)
     hint(_("What was remembered here stays here; `memory-server link --send` gives it to the server."))
     return None
+
+
+def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
+    """Say why turns of this machine would wait, and which ones were refused before."""
+    if "write" not in str(me.get("scopes")):
+        complain(_("this token only reads, so turns of this machine wait here until it has another one"))
+    elif me.get("read_only") is True:
+        complain(_("this server only reads, so turns of this machine wait here until `read_only` is off there"))
+    elif "read_only" not in me:
+        complain(_("this server is of an older version, so turns of this machine wait here until it is updated"))
+    refused = len(home.outbox.refused())
+    if refused:
+        complain(
+            _("refused by a server, and kept here: {turns}; `memory-server where` says why", counted(refused, "turn"))
+        )
 
 
 def _named(flags: Namespace) -> Link:

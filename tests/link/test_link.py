@@ -374,7 +374,7 @@ def test_one_process_delivers_at_a_time_and_a_refused_turn_stands_in_nobodys_way
         assert (status, out) == (0, "Kept here until the server answers: 2 waiting.\n")
     _, _, err = run(machine, "list")
     assert "does not take a turn" in err
-    assert (waiting(machine), box.refused()) == (0, 1)
+    assert (waiting(machine), len(box.refused())) == (0, 1)
     assert "Somebody else delivers." in run(machine, "search", "delivers")[1]
 
 
