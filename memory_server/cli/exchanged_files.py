@@ -113,7 +113,7 @@ def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
     if name == "-":
         sys.stdout.buffer.write(data)
         return len(data)
-    path = Path(name)
+    path = Path(name).expanduser()
     if os.path.lexists(path) and (path.is_dir() or not force):
         raise InvalidInput("{name} exists already; add --force to replace it, or choose another name.", name)
     try:

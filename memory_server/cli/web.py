@@ -135,7 +135,7 @@ async def view(app: App, flags: Namespace) -> None:
         tasks = [task for task in site.known.values() if isinstance(task, asyncio.Task)]
         await asyncio.gather(*tasks)  # when triggers fire next
         text = await whole(seen)
-    target = flags.html if flags.html == "-" else str(Path(flags.html).expanduser())
+    target = flags.html
     await asyncio.to_thread(write_file, target, [text.encode()], force=flags.force)
     if target != "-":
         complain(_("wrote {target}; open it in a browser", target))
