@@ -31,8 +31,9 @@ DOMAINS = {"sandbox": "trigger-sandbox", "memory_server": "memory-server"}
 ERRORS = (
     *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "InvalidPattern"),
     *("LayerMissing", "MemoryClosed", "MemoryNotFound", "MemoryPaused", "ModelsFailed", "NameTaken", "NotARecord"),
-    *("NotJson", "NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached", "SandboxBusy"),
-    *("SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable", "UsageError"),
+    *("NotJson", "NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached", "ReadOnly"),
+    *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable"),
+    "UsageError",
 )
 """Errors that are raised with a template."""
 KEYWORDS: Mapping[str, Any] = dict.fromkeys(("_", "N_", "term", "padded", "_say", *ERRORS)) | {"n_": (1, 2)}

@@ -24,6 +24,8 @@ MOST_BYTES = 64_000_000
 """Of an answer, unpacked: a small one can hold gigabytes. A server of ours says less."""
 WRONG_CLOCK_SECONDS = 600.0
 """A clock that differs by more gives turns times that are wrong among those of other machines."""
+_TOO_LARGE = (413, 414, 431)
+"""Status of a request that is too large, also for a proxy in between that says it with a page."""
 _EXPIRED, _NOT_YET, _OTHER_NAMES = 10, 9, (62, 64)
 """What OpenSSL calls the reasons of a refused certificate."""
 
@@ -101,14 +103,20 @@ class Remote:
         return httpx2.Response(answer.status_code, headers=kept, content=bytes(body))
 
     def _read(self, answer: httpx2.Response) -> dict[str, Any]:
-        if (trouble := self.trouble_of(answer)) is not None:
+        trouble = self.trouble_of(answer)
+        if trouble is not None and answer.status_code not in _TOO_LARGE:
             raise NotReached(trouble)
         self.reached = answer.status_code < 500
         if answer.status_code != 200:
             raise self.refusal_of(answer)
-        if not isinstance(said := _json(answer), dict):
-            raise NotReached(_("{url} answers with something else than a memory server does.", self.link.url))
-        return said
+        content = _json(answer)
+        if not isinstance(content, dict):
+            raise self.not_ours()
+        return content
+
+    def not_ours(self) -> NotReached:
+        """The error that an answer is not one of a memory server, though it looks well."""
+        return NotReached(_("{url} answers with something else than a memory server does.", self.link.url))
 
     def refusal_of(self, answer: httpx2.Response) -> RemoteError:
         """The error that the server says."""

@@ -190,7 +190,7 @@ def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]
 def says(status: int, body: bytes, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
-        for name, value in ({"content-type": "application/json"} | headers).items():
+        for name, value in ({"content_type": "application/json"} | headers).items():
             handler.send_header(name.replace("_", "-"), value)
         handler.send_header("content-length", str(len(body)))
         handler.end_headers()

@@ -77,7 +77,7 @@ def arguments_of(source: str) -> dict[str, object]:
 async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     arguments = messages_of(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
     settings = settings.with_flashbacks(flags.flashbacks)
-    async with App(settings, brief=True, session=_session(flags.session), shared=shared) as app:
+    async with App(settings, brief=True, session=session_of(flags.session), shared=shared) as app:
         answer = await called(app, recall_turn.name, arguments)
         if shown := answer.structured if flags.json else answer.structured["prompt"]:
             write(shown)
@@ -87,12 +87,13 @@ async def recall(settings: Settings, flags: Namespace, shared: Shared | None = N
 
 async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     arguments = messages_of(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
-    async with App(settings, session=_session(flags.session), shared=shared) as app:
+    async with App(settings, session=session_of(flags.session), shared=shared) as app:
         answer = await called(app, remember_turn.name, arguments)
     write(answer.structured if flags.json else translated(answer.text))
 
 
-def _session(given: str | None) -> Session:
+def session_of(given: str | None) -> Session:
+    """The session that was typed, or one of its own. Raises InvalidInput."""
     if given is None:
         return Session(secrets.token_hex(8))  # what a shell said is in nobody's context, and comes at once
     if not 0 < len(given) <= MAX_ID_CHARS:

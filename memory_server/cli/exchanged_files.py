@@ -106,20 +106,34 @@ def starts_with(path: Path, signature: bytes) -> bool:
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. Raises
-    InvalidInput if it exists and `force` is not given, or cannot be written."""
+    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. A device or a
+    pipe is written to and stays what it is. Raises InvalidInput if `name` exists and `force` is not given, or cannot be
+    written."""
     data = b"".join(parts)
     if name == "-":
         sys.stdout.buffer.write(data)
         return len(data)
-    path = Path(name)
+    path = Path(name).expanduser()
     if os.path.lexists(path) and (path.is_dir() or not force):
         raise InvalidInput("{name} exists already; add --force to replace it, or choose another name.", name)
     try:
-        folders.replace_file(path, data)
+        if folders.refusal_of(path) is None:
+            folders.replace_file(path, data)
+        else:
+            _write_into(path, data)
     except OSError as error:
-        raise InvalidInput("{name} cannot be written: {reason}; choose another place.", name, error.strerror) from error
+        reason = error.strerror or error
+        raise InvalidInput("{name} cannot be written: {reason}; choose another place.", name, reason) from error
     return len(data)
+
+
+def _write_into(path: Path, data: bytes) -> None:
+    """Write to what is not a regular file. A pipe that nobody reads is an error, because waiting for a reader could not
+    be interrupted here. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    os.set_blocking(descriptor, True)
+    with open(descriptor, "wb") as file:
+        file.write(data)
 
 
 def write_folder(name: str, files: Mapping[str, bytes]) -> int:

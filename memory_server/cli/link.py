@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from memory_server.app import App
 from memory_server.cli import linked
@@ -18,12 +19,17 @@ from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
 from memory_server.knowledge.entry import Entry
 from memory_server.remote import Remote
+from memory_server.storage.data_dir import Home
+from memory_server.storage.json_store import codec
 from memory_server.storage.link_files import token_in
 from sandbox.locale import _, counted
 
 _ASK_SECONDS = 15.0
-_MOST_CHARS, _MOST_MEMORIES = 1_000_000, 200
-"""Of one request: a server takes 4 MB, and other requests wait meanwhile."""
+_MUCH, _MANY = 1_000_000, 200
+"""Bytes of text, and memories, that are sent together: other requests of the server wait meanwhile."""
+_MOST_BYTES = 4 * 1024 * 1024 - 16_384
+"""Bytes that the server takes in a request (serving/http/middleware.py), without those around what is sent."""
+T = TypeVar("T")
 
 
 async def link(settings: Settings, flags: Namespace) -> int | None:
@@ -35,10 +41,13 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
     remote = Remote(made, token_in(made.token_file))
     try:
         me = await remote.ask("/v1/me", seconds=_ASK_SECONDS)
+        if not isinstance(me.get("version"), str):
+            raise remote.not_ours()
         await _refuse_older(remote)
     finally:
         await remote.aclose()
-    linked.home_of(settings).link.write(made)
+    home = linked.home_of(settings)
+    home.link.write(made)
     out = console()
     out.print(
         escape(
@@ -51,11 +60,25 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
             )
         )
     )
-    if "write" not in str(me.get("scopes")):
-        complain(_("this token only reads, so turns of this machine wait here until it has another one"))
+    _warn_of_turns(me, home)
     linked.warn_of_clock(remote)
     hint(_("What was remembered here stays here; `memory-server link --send` gives it to the server."))
     return None
+
+
+def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
+    """Say why turns of this machine would wait, and which ones were refused before."""
+    if "write" not in str(me.get("scopes")):
+        complain(_("this token only reads, so turns of this machine wait here until it has another one"))
+    elif me.get("read_only") is True:
+        complain(_("this server only reads, so turns of this machine wait here until `read_only` is off there"))
+    elif "read_only" not in me:
+        complain(_("this server is of an older version, so turns of this machine wait here until it is updated"))
+    refused = len(home.outbox.refused())
+    if refused:
+        complain(
+            _("refused by a server, and kept here: {turns}; `memory-server where` says why", counted(refused, "turn"))
+        )
 
 
 def _named(flags: Namespace) -> Link:
@@ -108,17 +131,29 @@ async def _send(settings: Settings, flags: Namespace) -> int:
         async with App(settings, brief=True) as app:
             held = [contents_of(await app.store.read(name)) for name in await app.conversations.ids()]
             entries = await app.knowledge.lifecycle.live(None)
-            now_ms, left = app.clock(), await not_copied(app, layers=True)
-        parts = [b"".join(own.write_native(part, now_ms, of)).decode() for part, of in _parts(held, entries)]
-        if not parts:
+            now_ms, not_sent = app.clock(), await not_copied(app, layers=True)
+        written = [_Written.of(part, now_ms) for part in _parts(held, entries)]
+        parts = [part.text for part in written if part.bytes_sent <= _MOST_BYTES]
+        too_large = len(written) - len(parts)
+        if too_large:
+            not_sent = [
+                *not_sent,
+                _(
+                    "Not sent, because a request cannot hold them: {memories}; `memory-server export` and `import` on "
+                    "the server take them there.",
+                    counted(too_large, "memory"),
+                ),
+            ]
+        if not written:
             raise InvalidInput("Nothing is remembered here that could be sent.")
 
         async def imported(*more: str) -> int:
             arguments = ["import", "-", "--format", "native", *more]
-            return max([await linked.command(server, "import", arguments, None, part) for part in parts])
+            statuses = [await linked.command(server, "import", arguments, None, part) for part in parts]
+            return max(statuses, default=0)
 
         status = await imported("--dry-run")
-        for sentence in left:
+        for sentence in not_sent:
             hint(sentence)
         if flags.dry_run or status:
             return status
@@ -126,23 +161,59 @@ async def _send(settings: Settings, flags: Namespace) -> int:
         if not flags.yes and not confirmed(_("Send this to {url}?", known.url), otherwise=without):
             console().print(_("Nothing was sent."))
             return 0
-        return await imported()
+        return max(await imported(), 1 if too_large else 0)
     finally:
         await server.end(linked.AFTER_SECONDS)
 
 
-def _parts(
-    held: Sequence[Contents], entries: Sequence[tuple[str, Entry]]
-) -> Iterator[tuple[list[Contents], Sequence[tuple[str, Entry]]]]:
-    """What is sent, in parts that a request can hold; folders have the names that they have on all machines."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one request gives to the server."""
+
+    conversations: Sequence[Contents] = ()
+    entries: Sequence[tuple[str, Entry]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A part as it is sent, and the bytes that it then has within JSON."""
+
+    text: str
+    bytes_sent: int
+
+    @classmethod
+    def of(cls, part: _Part, now_ms: int) -> _Written:
+        text = b"".join(own.write_native(part.conversations, now_ms, part.entries)).decode()
+        return cls(text, len(codec.dumps(text)))
+
+
+def _parts(held: Sequence[Contents], entries: Sequence[tuple[str, Entry]]) -> Iterator[_Part]:
+    """What is sent, in parts that a request can hold; folders have the names that they have on all machines. What is
+    too large for a request is a part of its own."""
     for contents in held:
-        short = [replace(one, folder=linked.shared_folder(one.folder)) for one in contents.short_term]
-        while short or contents.long_term:
-            size, count = 0, 0
-            while count < min(len(short), _MOST_MEMORIES) and (not count or size < _MOST_CHARS):
-                size += 2 * len(short[count].text)
-                count += 1
-            yield [replace(contents, short_term=tuple(short[:count]))], ()
-            short, contents = short[count:], replace(contents, long_term=())
-    for begin in range(0, len(entries), _MOST_MEMORIES):
-        yield [], entries[begin : begin + _MOST_MEMORIES]
+        memories = [replace(memory, folder=linked.shared_folder(memory.folder)) for memory in contents.short_term]
+        for short in _portions(memories, lambda memory: 2 * _bytes(memory.text)):
+            yield _Part([replace(contents, short_term=tuple(short), long_term=())])
+        for long in _portions(contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)):
+            yield _Part([replace(contents, short_term=(), long_term=tuple(long))])
+    for portion in _portions(entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)):
+        yield _Part(entries=portion)
+
+
+def _bytes(*texts: str) -> int:
+    return sum(len(text.encode(errors="replace")) for text in texts)
+
+
+def _portions(items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """The items in order, in lists of at most `_MANY` and `_MUCH` bytes; an item that has more is alone."""
+    portion: list[T] = []
+    size = 0
+    for item in items:
+        item_size = size_of(item)
+        if portion and (len(portion) == _MANY or size + item_size > _MUCH):
+            yield portion
+            portion, size = [], 0
+        portion.append(item)
+        size += item_size
+    if portion:
+        yield portion

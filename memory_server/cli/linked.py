@@ -17,38 +17,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from memory_server.cli.delivery import Delivery, Ending, TurnResult, deliver
 from memory_server.cli.terminal import complain, confirmed, from_afar, write, write_errors
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
-from memory_server.kernel.errors import InvalidInput, MemoryPaused, MemoryServerError, NotReached, RemoteError
-from memory_server.kernel.link import Link, shared_name
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
-from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.data_dir import Home, open_home
 from memory_server.storage.link_files import token_in
 from memory_server.storage.projects import folder_of_work
 from sandbox.locale import _, spoken
 
 if TYPE_CHECKING:
-    from memory_server.cli.hook.claude_code import HookContext
     from memory_server.remote import Remote
 
 SENT = ("list", "search", "show", "history", "recalls", "explain", "forget", "undo", "pin", "mute", "pause", "resume")
 """Commands that the server runs for this machine."""
 HERE = ("install", "uninstall", "tools", "daemon", "where", "link", "unlink", "convert", "demo", "serve", "hook")
 """Commands that are about this machine, or ask the server by themselves; all else is done on the server."""
-REMOTE_RECALL_SECONDS, TURN_SECONDS, COMMAND_SECONDS = 1.0, 10.0, 60.0
+REMOTE_RECALL_SECONDS, COMMAND_SECONDS = 1.0, 60.0
 AFTER_SECONDS, AFTER_HOOK_SECONDS = 3.0, 0.5
 """How long a command, or a hook, delivers what waits, after its own work."""
-_NOT_REACHED = "not reached"
-_OF_THE_TURN = (400, 413, 422)
-"""Status of a turn that the server will never take."""
 OF_THIS_MACHINE = ("data-dir", "config", "tenant", "now", "seed", "log-level", "toolsets", "tools", "exclude-tools")
 """Flags that say what a process of this machine uses; the server refuses them."""
 _kept: dict[tuple[Link, str], Remote] = {}
 """The connections of a process that lasts."""
-_delivering: set[asyncio.Task[str | None]] = set()
+_delivering: set[asyncio.Task[None]] = set()
 
 
 def home_of(settings: Settings) -> Home:
@@ -77,42 +73,26 @@ class LinkedServer:
         named = {"conversation": self.settings.conversation, **more}
         return {f"x-memory-{name}": quote(value, safe="") for name, value in named.items() if value}
 
-    async def deliver(self, seconds: float, newest: int | None = None) -> str | None:
-        """Deliver what waits, in order, for so long at most; why that ended. `newest`: a turn of now, which is dropped
-        where the memory is paused; an earlier one was said before the pause. Raises MemoryPaused: it was dropped."""
-        box, end = self.home.outbox, time.monotonic() + seconds
-        with box.turn() as may:
-            while may and (waiting := box.waiting()):
-                for number in waiting:
-                    if (left := end - time.monotonic()) <= 0:
-                        return _("there was no time left")
-                    if (turn := box.read(number)) is None:
-                        continue
-                    try:
-                        await self._deliver(turn, min(left, TURN_SECONDS), fresh=number == newest)
-                    except NotReached as error:
-                        if error.status not in (429, 503) or left < 1:
-                            return str(error)
-                        await asyncio.sleep(0.5)  # there are too many at once
-                        break
-                    except RemoteError as error:
-                        if error.kind == "paused" and number == newest:
-                            box.delivered(number)
-                            raise MemoryPaused(str(error)) from error
-                        if error.status not in _OF_THE_TURN:
-                            return str(error)
-                        aside = box.refuse(number)
-                        complain(_("the server does not take a turn, which is kept in {path}: {reason}", aside, error))
-                    else:
-                        box.delivered(number)
-        return None
+    async def ask_for(
+        self,
+        field: str,
+        path: str,
+        body: Mapping[str, Any],
+        headers: Mapping[str, str],
+        seconds: float,
+        *,
+        twice: bool = True,
+    ) -> dict[str, Any]:
+        """An answer whose `field` is a text; without it, something else than a memory server has answered. Raises
+        RemoteError: it was refused; NotReached."""
+        answer = await self.remote.ask(path, body, headers, seconds=seconds, twice=twice)
+        if not isinstance(answer.get(field), str):
+            raise self.remote.not_ours()
+        return answer
 
-    async def _deliver(self, turn: Mapping[str, Any], seconds: float, *, fresh: bool) -> None:
-        answer = await self.remote.ask(turn["path"], turn["body"], turn["headers"], seconds=seconds)
-        if "stored" not in answer or answer.get("id"):
-            return
-        if fresh or (await self.remote.ask("/v1/me", seconds=seconds)).get("paused"):
-            raise RemoteError(str(answer.get("note", "")), 409, "paused")
+    async def deliver(self, seconds: float, newest: int | None = None) -> Delivery:
+        """Deliver what waits (`delivery.deliver`)."""
+        return await deliver(self.remote, self.home.outbox, seconds, newest)
 
     def deliver_later(self) -> None:
         """Deliver in the background what waits, as long as this process runs."""
@@ -140,76 +120,19 @@ class LinkedServer:
         await self.remote.aclose()
 
 
-# --- hooks ---------------------------------------------------------------------------------------------------
-
-
-async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> tuple[str, str]:
-    """The text for the model, and what the user is told; it is told once in a session that the server is not reached.
-    Raises MemoryServerError."""
-    if (body := _body_of(context, flags)) is None or (context.turn is not None and server.settings.read_only):
-        return "", ""
-    if context.turn is not None:
-        await _keep(server, "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS)
-        return "", ""
-    try:
-        said = await server.remote.ask("/v1/commands/hook", body, server.headers(), seconds=REMOTE_RECALL_SECONDS)
-    except RemoteError as error:
-        given = server.home.given
-        if _NOT_REACHED in given.to(context.session):
-            return "", ""
-        given.note(context.session, [_NOT_REACHED], server.home.clock())
-        told = _("Nothing is recalled in this session while that lasts; what is said is kept and delivered later. ")
-        complain(_("hook: {reason}", told + str(error)))
-        return "", f"memory-server: {told}{error}"
-    _show_errors(said)
-    return str(said.get("text", "")), ""
-
-
-def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
-    """What is sent of an event; None: all of it is private."""
-    event, turn = context.event, context.turn
-    body: dict[str, Any] = {
-        "event": event.name,
-        "session": event.session_id,
-        "context_since": context.session and context.session.context_since_ms,
-        "prompt_id": event.prompt_id,
-        "source": event.source,
-        "client": event.client,
-        "folder": shared_folder(context.folder),
-        "language": spoken(),
-    }
-    if turn is not None:
-        body |= {"turn": turn.id, "forgot": turn.forgot}
-        if not turn.forgot:
-            body |= {"messages": _sent(turn.messages, time.time_ns() // 1_000_000), "asked": _sent(turn.asked) or None}
-    elif event.name == "UserPromptSubmit":
-        body |= {"messages": _sent(context.messages), "chars": flags.chars, "flashbacks": flags.flashbacks}
-    return None if body.get("messages") == [] else {name: one for name, one in body.items() if one is not None}
-
-
-async def _keep(
+async def keep(
     server: LinkedServer, path: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float
-) -> str | None:
-    """Put a turn into the outbox, and deliver what waits there; why that ended. Raises MemoryServerError: it is not
-    kept, or the memory is paused."""
+) -> Delivery:
+    """Put a turn into the outbox, and deliver what waits there. Raises MemoryServerError: the turn is not kept."""
     turn = {"path": path, "body": body, "headers": headers}
     number = await asyncio.to_thread(server.home.outbox.add, turn)
     return await server.deliver(seconds, number)
 
 
-def _sent(messages: Sequence[Message], now_ms: int | None = None) -> list[dict[str, Any]]:
-    """Messages as they are sent: without what is private or was recalled. `now_ms`: the time of those without one."""
-    return [
-        {"role": each.role, "content": each.content}
-        | ({"timestamp": each.time_ms or now_ms} if each.time_ms or now_ms else {})
-        | ({"name": each.name} if each.name else {})
-        for each in to_keep(as_said(messages))
-    ]
-
-
 def shared_folder(folder: str | None) -> str | None:
-    """The folder by the name that it has on all machines."""
-    return shared_name(folder, os.environ.get("HOME", ""))
+    """The folder by the name that it has on all machines; None for a name that a server would refuse."""
+    name = shared_name(folder, os.environ.get("HOME", ""))
+    return None if name is None or len(name) > MOST_FOLDER_CHARS else name
 
 
 # --- commands ------------------------------------------------------------------------------------------------
@@ -270,56 +193,65 @@ async def window(
 async def _tool(server: LinkedServer, flags: Namespace, work: str | None) -> None:
     from memory_server.cli import call_tool
 
+    headers = server.headers(folder=work)
     if flags.command.name == "call":
         if flags.text:
             raise InvalidInput("--text is done on the server; leave it out for the JSON.")
         arguments = call_tool.arguments_of(flags.arguments)
-        write(
-            await server.remote.ask(
-                f"/v1/{flags.tool}", arguments, server.headers(folder=work), seconds=COMMAND_SECONDS, twice=False
-            )
+        show_answer(
+            await server.remote.ask(f"/v1/{flags.tool}", arguments, headers, seconds=COMMAND_SECONDS, twice=False)
         )
         return
-    arguments = call_tool.messages_of(flags.words)
+    arguments = {"session": call_tool.session_of(flags.session).id} | call_tool.messages_of(flags.words)
     arguments |= {} if flags.chars is None else {"maxChars": flags.chars}
     arguments |= {} if flags.flashbacks is None else {"flashbacks": flags.flashbacks}
-    headers = server.headers(folder=work, session=flags.session or secrets.token_hex(8))
-    said = await server.remote.ask("/v1/recall_turn", arguments, headers, seconds=REMOTE_RECALL_SECONDS)
-    if shown := said if flags.json else said.get("prompt"):
-        write(shown)
-    if note := said.get("note"):
-        complain(note)
+    answer = await server.ask_for("prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS)
+    if flags.json or answer["prompt"]:
+        show_answer(answer if flags.json else answer["prompt"])
+    note = answer.get("note")
+    if note:
+        complain(str(note))
 
 
 async def _remember(server: LinkedServer, flags: Namespace, work: str | None) -> int:
     from memory_server.cli import call_tool
 
-    arguments = call_tool.messages_of(flags.words)
-    # Each turn has an id, so that it may be delivered twice, and a time, because that may be later.
-    arguments = {"turn_id": flags.turn or secrets.token_hex(8)} | arguments
-    said = arguments.get("messages")
+    # Each turn has an id, so that it may be delivered twice, and a time, because that may be later. Its names are in
+    # the body, because a head that is too large is refused before anybody reads it.
+    names = {"turn_id": flags.turn or secrets.token_hex(8), "session": call_tool.session_of(flags.session).id}
+    arguments = names | call_tool.messages_of(flags.words)
+    messages = arguments.get("messages")
     now_ms = server.home.clock()
-    if isinstance(said, list):
+    if isinstance(messages, list):
         arguments["messages"] = [
-            {"timestamp": now_ms} | each if isinstance(each, dict) else each for each in _without_private(said)
+            {"timestamp": now_ms} | message if isinstance(message, dict) else message
+            for message in _without_private(messages)
         ]
-        if said and not arguments["messages"]:
+        if messages and not arguments["messages"]:
             raise InvalidInput("All of the text is marked as private, so nothing was stored.")
-    headers = server.headers(folder=work, session=flags.session or secrets.token_hex(8))
-    try:
-        reason = await _keep(server, "/v1/remember_turn", arguments, headers, AFTER_SECONDS)
-    except MemoryPaused as error:
-        write({"success": True, "stored": False, "note": str(error)} if flags.json else str(error))
-        return 0
-    count = len(server.home.outbox.waiting())
+    delivery = await keep(server, "/v1/remember_turn", arguments, server.headers(folder=work), AFTER_SECONDS)
+    waiting = len(server.home.outbox.waiting())
+    if delivery.newest is not None:
+        return _tell_result(server, delivery.newest, waiting, as_json=flags.json)
     if flags.json:
-        write({"success": True, "stored": not count, "waiting": count})
-    elif count:
-        write(_("Kept here until the server answers: {count} waiting.", count))
+        write({"success": True, "stored": False, "waiting": waiting})
     else:
-        write(_("Remembered on {url}.", server.remote.link.url))
-    if reason is not None and count:
-        complain(reason)
+        write(_("Kept here until the server answers: {count} waiting.", waiting))
+    if delivery.stopped is not None:
+        complain(delivery.stopped)
+    return 0
+
+
+def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_json: bool) -> int:
+    """Say what became of a turn that was just said; the exit status. Raises InvalidInput: the server refused it."""
+    match result.ending:
+        case Ending.STORED:
+            answer: dict[str, Any] = {"success": True, "stored": True, "waiting": waiting}
+            write(answer if as_json else _("Remembered on {url}.", server.remote.link.url))
+        case Ending.NOTHING_KEPT:
+            show_answer({"success": True, "stored": False, "note": result.sentence} if as_json else result.sentence)
+        case Ending.REFUSED:
+            raise InvalidInput(result.sentence)
     return 0
 
 
@@ -349,26 +281,29 @@ async def command(server: LinkedServer, name: str, arguments: Sequence[str], wor
     """Let the server run a command, and print what it says; its exit status."""
     from memory_server.shared_process.entrance import terminal_of
 
-    if (streams := CAPTURED_IO.get()) is not None:
+    streams = CAPTURED_IO.get()
+    if streams is not None:
         terminal = dict(streams.terminal)
     else:
-        terminal = dict(each.split("=", 1) for each in terminal_of(dict(os.environ)))
+        terminal = dict(setting.split("=", 1) for setting in terminal_of(dict(os.environ)))
     body = {"arguments": list(arguments), "folder": work, "language": spoken(), "terminal": terminal}
-    said = await server.remote.ask(
-        f"/v1/commands/{name}",
-        body | ({"input": given} if given else {}),
-        server.headers(),
-        seconds=COMMAND_SECONDS,
-        twice=False,
-    )
-    if text := str(said.get("output", "")):
-        write(from_afar(text).removesuffix("\n"))
-    _show_errors(said)
-    status = said.get("status")
+    if given:
+        body["input"] = given
+    path = f"/v1/commands/{name}"
+    answer = await server.ask_for("output", path, body, server.headers(), COMMAND_SECONDS, twice=False)
+    if answer["output"]:
+        show_answer(answer["output"].removesuffix("\n"))
+    show_errors(answer)
+    status = answer.get("status")
     return status if status in (0, 1, 2) else 1
 
 
-def _show_errors(answer: Mapping[str, Any]) -> None:
+def show_answer(answer: object) -> None:
+    """Print what a server answered, a text or a JSON value: the only way in which a command shows it."""
+    write(from_afar(answer) if isinstance(answer, str) else answer)
+
+
+def show_errors(answer: Mapping[str, Any]) -> None:
     write_errors(from_afar(str(answer.get("errors", ""))))
 
 

@@ -18,16 +18,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory_server.app import App, Shared
 from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
-from memory_server.cli.hook.command import answer
+from memory_server.cli.hook.command import answer, remembered
 from memory_server.cli.linked import OF_THIS_MACHINE, SENT
 from memory_server.cli.parser import PACKAGE, function_of, parsed
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, ReadOnly
+from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.messages import Session
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.text import shown
 from memory_server.tools.base.shapes import Messages, Text
-from sandbox.locale import spoken_here
+from sandbox.locale import spoken_here, term, translated
 
 Name = Annotated[Text, Field(max_length=1_000)]
 _MOST_ROWS = 1_000
@@ -37,7 +40,7 @@ _MOST_ROWS = 1_000
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    folder: Name | None = None
+    folder: Annotated[Text, Field(max_length=MOST_FOLDER_CHARS)] | None = None
     language: Literal["en", "zh"] = "en"
 
 
@@ -75,20 +78,31 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     form: type[_Body] = HookBody if name == "hook" else CommandBody
     body = form.model_validate(dict(given))
     streams = CapturedIO(terminal=getattr(body, "terminal", {}), input=getattr(body, "input", "").encode())
-    captured, language = CAPTURED_IO.set(streams), spoken_here.set((body.language, PACKAGE))
+    captured = CAPTURED_IO.set(streams)
+    language = spoken_here.set((body.language, PACKAGE))
     try:
+        result: dict[str, Any]
         if isinstance(body, HookBody):
-            shared = Shared(app, Path("/"))
-            said: dict[str, Any] = {
-                "text": await answer(settings, _context_of(body), body.chars, body.flashbacks, shared)
-            }
+            result = await _hook(app, settings, body)
         else:
             assert isinstance(body, CommandBody)
-            said = {"status": await _command(app, name, settings, body)}
+            result = {"status": await _command(app, name, settings, body)}
     finally:
         spoken_here.reset(language)
         CAPTURED_IO.reset(captured)
-    return said | {"output": streams.output.decode(), "errors": streams.errors.decode()}
+    return result | {"output": streams.output.decode(), "errors": streams.errors.decode()}
+
+
+async def _hook(app: App, settings: Settings, body: HookBody) -> dict[str, Any]:
+    """What a hook says, as `text`; of a turn also whether it is `stored`, or as `note` why it is not. A machine removes
+    a turn from its outbox only for this answer (cli/delivery.py). Raises MemoryServerError."""
+    context, shared = _context_of(body), Shared(app, Path("/"))
+    if body.event != "Stop":
+        return {"text": await answer(settings, context, body.chars, body.flashbacks, shared)}
+    if settings.read_only:
+        raise ReadOnly("The server stores no turn for this token, because the token only reads, or the server does.")
+    note = await remembered(settings, context, shared)
+    return {"text": "", "stored": note is None, "note": None if note is None else translated(note)}
 
 
 def _context_of(body: HookBody) -> HookContext:
@@ -129,13 +143,14 @@ async def _command(app: App, name: str, settings: Settings, body: CommandBody) -
 def _flags(arguments: list[str]) -> Namespace:
     """Raises InvalidInput: they cannot be understood, or are about this machine."""
     try:
-        with redirect_stderr(StringIO()) as told, redirect_stdout(StringIO()):  # --help would go to the server's own
+        with redirect_stderr(StringIO()) as printed, redirect_stdout(StringIO()):  # --help goes to the server's own
             flags = parsed(arguments)
     except SystemExit as error:
-        reason = told.getvalue().strip() or " ".join(arguments)
-        raise InvalidInput("The arguments cannot be used: {reason}.", reason) from error
-    if any(hasattr(flags, each.replace("-", "_")) for each in OF_THIS_MACHINE):
+        # argparse prints the usage first, which is that of this machine's command.
+        reason = printed.getvalue().rpartition(f": {term('error')}: ")[2] or " ".join(arguments)
+        raise InvalidInput("The arguments cannot be used: {reason}.", shown(one_line(reason)).rstrip(".")) from error
+    if any(hasattr(flags, name.replace("-", "_")) for name in OF_THIS_MACHINE):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
-    if told.getvalue():
-        complain(told.getvalue().strip())
+    if printed.getvalue():
+        complain(printed.getvalue().strip())
     return flags

@@ -25,6 +25,8 @@ TEXT_CELLS = 70
 """Columns of a memory's text in a list."""
 _OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
 """Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
+_ESCAPED = {code: f"\\u{code:04x}" for code in range(127, 160)}
+"""The same in JSON, where only these stand as they are."""
 _COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -164,7 +166,7 @@ def write(result: object) -> None:
     Windows in China would be GBK. A terminal keeps its own encoding."""
     from memory_server.storage.json_store import codec
 
-    text = (result if isinstance(result, str) else codec.dumps(result).decode()) + "\n"
+    text = (result if isinstance(result, str) else codec.dumps(result).decode().translate(_ESCAPED)) + "\n"
     if (streams := CAPTURED_IO.get()) is not None:
         _Captured(streams, stderr=False).write(text)
         return
@@ -210,10 +212,7 @@ def refuse(error: MemoryServerError, flags: Namespace) -> int:
     if flags.command.name in ("recall", "remember") and flags.json:
         from memory_server.serving.http.refusals import refused_for
 
-        cause: BaseException = error
-        while cause.__cause__ is not None and type(cause).__name__ == "ToolFailed":
-            cause = cause.__cause__
-        write({"error": {"kind": refused_for(cause).kind, "message": translated(str(error))}})
+        write({"error": {"kind": refused_for(error).kind, "message": translated(str(error))}})
     else:
         complain(str(error))
     return 2 if isinstance(error, InvalidInput) else 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from memory_server.app import App
 from memory_server.cli import erasing
+from memory_server.cli.exchanged_files import write_file
 from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain, console
 from memory_server.config import Settings
@@ -130,11 +131,6 @@ async def _prepare(app: App, site: Site) -> None:
             await examined(view)
 
 
-def _write(target: str, text: str, *, replacing: bool) -> None:
-    with Path(target).expanduser().open("w" if replacing else "x", encoding="utf-8") as file:
-        file.write(text)
-
-
 async def view(app: App, flags: Namespace) -> None:
     """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
     written."""
@@ -144,10 +140,6 @@ async def view(app: App, flags: Namespace) -> None:
         await asyncio.gather(*site.made.firings)  # when triggers fire next
         text = await whole(seen)
     target = flags.html
-    try:
-        await asyncio.to_thread(_write, target, text, replacing=flags.force)
-    except FileExistsError as error:
-        raise InvalidInput("{target} is there already; give another name, or --force.", target) from error
-    except OSError as error:
-        raise InvalidInput("{target} cannot be written ({reason}); give another place.", target, error) from error
-    complain(_("wrote {target}; open it in a browser", target))
+    await asyncio.to_thread(write_file, target, [text.encode()], force=flags.force)
+    if target != "-":
+        complain(_("wrote {target}; open it in a browser", target))

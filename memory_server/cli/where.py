@@ -16,6 +16,9 @@ from memory_server.config import Settings, default_config_file, home_of, named_c
 from sandbox.language import padded
 from sandbox.locale import _, joined, translated
 
+_MOST_REFUSED = 5
+"""Refused turns that are named, the newest; --json names all."""
+
 
 async def where(settings: Settings, flags: Namespace, folder: Path | None = None) -> None:
     """Print it; `folder` is the one in which the command was typed, by default the working directory."""
@@ -35,13 +38,14 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         for place, known in await asyncio.to_thread(running)
         if known.get("place", home.shown) == home.shown
     ]
-    link, waiting = home.link.read(), len(home.outbox.waiting())
-    refused = home.outbox.refused()
+    link = home.link.read()
+    waiting, refused = len(home.outbox.waiting()), home.outbox.refused()
     if flags.json:
         write(
             {
                 "linked": link and link.url,
                 "waiting": waiting,
+                "refused": [{"file": str(turn.path), "reason": turn.reason} for turn in refused],
                 "memories": home.shown,
                 "settings": str(_settings_file(flags)),
                 "conversation": project and project.conversation,
@@ -61,7 +65,9 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
             _("linked    {url}: windows, hooks and commands use its memory, and not the one here", escape(link.url))
         )
     if waiting or refused:
-        out.print(_("outbox    {waiting} wait to be delivered, {refused} were refused", waiting, refused))
+        out.print(_("outbox    {waiting} wait to be delivered, {refused} were refused", waiting, len(refused)))
+    for turn in refused[-_MOST_REFUSED:]:
+        out.print(_("refused   {path}: {reason}", escape(str(turn.path)), escape(turn.reason)))
     out.print(_("memories  {place}\nsettings  {settings_file}", escape(home.shown), escape(known)))
     if project is not None:
         out.print(

@@ -17,7 +17,7 @@ from memory_server.config.http_settings import HttpSettings
 from memory_server.config.section import GIVEN, Names, Section
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.conversations.recall.parameters import USUAL, Parameters, RecallParameters, RetentionParameters
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, ReadOnly
 from memory_server.kernel.times import MINUTE_MS
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
 from memory_server.storage.options import PostgresSettings, StorageSettings
@@ -346,10 +346,9 @@ class Settings(Section):
         return value
 
     def refuse_change(self, what: str) -> None:
-        """Refuse `what`, a command or tool that changes something, if `read_only` is set. Raises InvalidInput:
-        `read_only` is set."""
+        """Refuse `what`, a command or tool that changes something, if `read_only` is set. Raises ReadOnly."""
         if self.read_only:
-            raise InvalidInput("{what} changes something, but `read_only` is set; turn `read_only` off first.", what)
+            raise ReadOnly("{what} changes something, but `read_only` is set; turn `read_only` off first.", what)
 
     def names_toolset(self, name: str) -> bool:
         """Whether `toolsets` names this one."""

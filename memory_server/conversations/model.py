@@ -170,18 +170,19 @@ def place_text(place: str) -> str:
     return _("in the folder {name}", name) if kind == "folder" else _("in the conversation {name}", name)
 
 
-def conversation_id_of(text: str, what: str = "conversation_id") -> str:
+def conversation_id_of(text: str, what: str = "conversation_id", most: int = MAX_ID_CHARS) -> str:
     """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. `what`: its name
-    in errors. Raises InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates."""
+    in errors. Raises InvalidInput: empty, longer than `most` characters, or with control characters or lone
+    surrogates."""
     normal = unicodedata.normalize("NFC", text)
     if not normal.strip():
         raise InvalidInput("The {what} is empty; give a name such as `小明` or leave it out.", what)
-    if len(normal) > MAX_ID_CHARS:
+    if len(normal) > most:
         raise InvalidInput(
             "The {what} has {number} characters; use at most {most}, such as a name or a UUID.",
             what,
             len(normal),
-            MAX_ID_CHARS,
+            most,
         )
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in normal):
         raise InvalidInput(

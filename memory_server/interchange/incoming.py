@@ -129,7 +129,7 @@ class Incoming:
         try:
             if place.partition("/")[0] not in FAMILIES[2:]:
                 raise InvalidInput("there is no place {place!r}", place)
-            entry = usable(entry_of(values), most_chars=MOST_ENTRY_CHARS)
+            entry = usable(entry_of(values), place, most_chars=MOST_ENTRY_CHARS)
         except InvalidInput as error:
             self.skipped.append((line, clause(str(error))))
         else:

@@ -1,7 +1,7 @@
 """Everything this package raises on purpose.
 
     MemoryServerError
-    ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
+    ├── InvalidInput: InvalidPattern, NothingToKeep, ReadOnly, TriggerRejected
     ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable,
     │   ModelsFailed: TextRefused, RemoteError: NotReached
     └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken, OutcomeUnknown
@@ -35,6 +35,10 @@ class InvalidPattern(InvalidInput):
 
 class NothingToKeep(InvalidInput):
     """All messages are private, so there is nothing to remember."""
+
+
+class ReadOnly(InvalidInput):
+    """The setting `read_only`, or a token that only reads, forbids this change."""
 
 
 class TriggerRejected(InvalidInput):

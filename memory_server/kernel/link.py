@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 from memory_server.kernel.errors import InvalidInput
 
+MOST_FOLDER_CHARS = 1_000
+"""Characters of a folder's name that are sent. In a header each may become nine bytes, of the 16,384 of a head."""
+
 
 @dataclass(frozen=True, slots=True)
 class Link:

@@ -25,6 +25,8 @@ MAX_KEY_CHARS = MAX_NAME_CHARS
 """Characters of a topic or key: it is a title."""
 MAX_BODY_CHARS = MAX_CONTENT_CHARS
 """Characters of a note, as of a message. Refs have their own limits."""
+MAX_SUMMARY_CHARS = 20_000
+"""Characters of the summary of a ref, at most; how many it has usually is `refs.summary_chars`."""
 MAX_TAGS, MAX_TAG_CHARS = 50, 100
 MAX_EXAMPLES = 50
 MAX_METADATA_CHARS = 16_384
@@ -260,8 +262,13 @@ def seq_of(text: str) -> int:
     return int(text[1:])
 
 
-def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:
-    """`entry` as it will be read back: without lone surrogates and blank tags.
+def most_title_chars(place: str) -> int:
+    """Characters that the title of an entry in this place may have: that of a ref is its summary."""
+    return MAX_SUMMARY_CHARS if place.partition("/")[0] == "refs" else MAX_KEY_CHARS
+
+
+def usable(entry: Entry, place: str = "", *, most_chars: int = MAX_BODY_CHARS) -> Entry:
+    """`entry` as it will be read back in this place: without lone surrogates and blank tags.
 
     Raises:
         InvalidInput: a text is empty where one is needed, or something is too long.
@@ -276,7 +283,7 @@ def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:
         source=None if entry.source is None else without_surrogates(entry.source),
     )
     lengths = [
-        ("title", len(entry.title), MAX_KEY_CHARS, "characters"),
+        ("title", len(entry.title), most_title_chars(place), "characters"),
         ("content", len(entry.body) + sum(map(len, entry.examples)), most_chars, _("characters, with its examples")),
         (_("list of tags"), len(tags), MAX_TAGS, "tags"),
         (_("longest tag"), max(map(len, tags), default=0), MAX_TAG_CHARS, "characters"),

@@ -71,6 +71,7 @@ class Refs:
         body, now_ms = kept[: bounds.content_chars], self.clock()
         given = Entry(
             body,
+            title=summary_of(body, self.options.summary_chars),
             ref=uuid4().hex[:ID_CHARS],
             tags=tuple(tags),
             metadata=dict(metadata or {}),
@@ -80,8 +81,7 @@ class Refs:
             updated_ms=now_ms,
             expires_ms=now_ms + round(bounds.days * DAY_MS),
         )
-        title = summary_of(body, self.options.summary_chars)
-        entry = replace(usable(given, most_chars=bounds.content_chars), title=title)
+        entry = usable(given, "refs", most_chars=bounds.content_chars)
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
             above = to_archive(over_limit(held, bounds.entries, coming=1), now_ms)

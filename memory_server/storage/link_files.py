@@ -1,8 +1,8 @@
 """The link of a data folder, and the turns that wait to be delivered: in `{data_dir}/.memory-server/`.
 
 A turn that waits is a file of its own, whose name is its number: so none is half there, and what is delivered is
-removed by itself. One process delivers at a time, in the order of the numbers. `LinkedServer.deliver` (cli/linked.py)
-decides what is sent, dropped or put aside.
+removed by itself. One process delivers at a time, in the order of the numbers. `cli/delivery.py` decides what is
+sent, dropped or set aside.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.link import Link, url_of
 from memory_server.storage.json_store import codec
 from memory_server.storage.small_files import locked, remove_small_file, replace_small_file, unwritable
-from sandbox.locale import _
+from sandbox.locale import _, translated
 
 MOST_TURNS, MOST_BYTES = 10_000, 50_000_000
 """Turns that wait, at most: some weeks of them, and more than anybody says in a flight."""
 _DIGITS = 12
+_REASONS = "reasons"
+"""Why turns were refused, by the names of their files; only the process that delivers writes it."""
 
 
 class LinkFile:
@@ -69,6 +71,14 @@ def token_in(path: str) -> str:
     return token
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedTurn:
+    """A turn that the server refused for good: the file that keeps it, and why."""
+
+    path: Path
+    reason: str
+
+
 class Outbox:
     """The turns that wait, oldest first; `refused` are those that the server does not take."""
 
@@ -102,24 +112,33 @@ class Outbox:
         return sorted(self._sizes())
 
     def read(self, number: int) -> dict[str, Any] | None:
-        """A turn that waits; None: it is delivered, or its file was damaged and put aside."""
-        with contextlib.suppress(codec.NotARecord):
-            try:
-                turn = dict(codec.load_object(folders.read_file(self._path(number))))
-            except FileNotFoundError:
-                return None
-            if _can_be_sent(turn):
-                return turn
-        self.refuse(number)
+        """A turn that waits; None: it is delivered, or its file was damaged and set aside."""
+        turn = self._content(number)
+        if turn is not None and _can_be_sent(turn):
+            return turn
+        if number in self._sizes():
+            self.refuse(number, translated(_("its file does not hold a turn")))
         return None
+
+    def _content(self, number: int) -> dict[str, Any] | None:
+        try:
+            return dict(codec.load_object(folders.read_file(self._path(number))))
+        except (FileNotFoundError, codec.NotARecord):
+            return None
 
     def delivered(self, number: int) -> None:
         folders.remove_file(self._path(number))
 
-    def refuse(self, number: int) -> Path:
-        """Put a turn aside that the server does not take; where it is now."""
+    def refuse(self, number: int, reason: str) -> Path:
+        """Set a turn aside that the server does not take, with the reason; where it is now. Its file is renamed, so
+        that it is in one of the two places at any moment; the reason is only told to people, and need not survive."""
         aside = self._folder / "refused" / self._path(number).name
         folders.make_folder(aside.parent)
+        with contextlib.suppress(OSError):
+            reasons = self._reasons() | {aside.name: reason}
+            there = {path.name for path in aside.parent.iterdir()} | {aside.name}
+            kept = {name: text for name, text in reasons.items() if name in there}
+            folders.replace_file(self._folder / _REASONS, codec.dumps(kept) + b"\n")
         with contextlib.suppress(FileNotFoundError):
             folders.take_name(self._path(number), aside)
         return aside
@@ -136,10 +155,21 @@ class Outbox:
                 if holds(turn):
                     folders.remove_file(path)
 
-    def refused(self) -> int:
+    def refused(self) -> list[RefusedTurn]:
+        """The turns that were set aside, oldest first."""
         with contextlib.suppress(OSError):
-            return len(os.listdir(self._folder / "refused"))
-        return 0
+            paths = sorted((self._folder / "refused").iterdir())
+            reasons = self._reasons()
+            return [RefusedTurn(path, reasons.get(path.name, "")) for path in paths]
+        return []
+
+    def _reasons(self) -> dict[str, str]:
+        """Why turns were set aside, by the names of their files; empty if that is not known any more."""
+        try:
+            reasons = codec.load_object(folders.read_file(self._folder / _REASONS))
+        except (OSError, codec.NotARecord):
+            return {}
+        return {name: str(reason) for name, reason in reasons.items()}
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[bool]:

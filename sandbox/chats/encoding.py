@@ -28,12 +28,13 @@ def decode(content: bytes, encoding: str | None, *, flag: bool = False) -> str:
     if encoding is not None:
         try:
             name = codecs.lookup(encoding).name
-            return content.decode(_WIDER.get(name, name)).removeprefix("\ufeff")
-        except LookupError as error:
+        except (LookupError, ValueError) as error:  # ValueError: it holds a NUL, or what is not ASCII
             raise EncodingError(
                 "cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8", encoding
             ) from error
-        except UnicodeError as error:
+        try:
+            return content.decode(_WIDER.get(name, name)).removeprefix("\ufeff")
+        except (LookupError, UnicodeError) as error:  # LookupError: it makes no text, such as hex
             raise EncodingError(
                 "is not in the encoding {encoding}; leave it out for UTF-8, or name another", encoding
             ) from error

@@ -179,6 +179,9 @@ def new(options: argparse.Namespace) -> int:
     files = {path: source, fixture: f"# When {named} fires and when it stays quiet.\n{head}{cases}"}
     if not options.force and (taken := [one for one in files if os.path.lexists(one)]):
         raise UsageError("{taken} exists already; add --force to replace it, or choose another name", taken[0])
+    for place in files:
+        if os.path.lexists(place) and not (place.is_symlink() or place.is_file()):
+            raise UsageError("{file} is not a file; choose another name", place)
     if not path.parent.is_dir():
         raise UsageError("the folder {parent} does not exist; make it first", path.parent)
     for one, text in files.items():

@@ -188,6 +188,32 @@ def test_what_was_remembered_here_is_sent_after_a_dry_run_and_twice_is_once(mach
     assert run(machine, "list", "-c", "mail")[1].count("Norway") == 3
 
 
+def test_the_longest_texts_are_sent_in_parts_that_a_request_holds_and_what_none_holds_is_named(
+    machine: Path, server: Server
+) -> None:
+    def call(tool: str, **arguments: Any) -> None:
+        file = machine.parent / "arguments.json"
+        file.write_text(json.dumps(arguments), "utf-8")
+        status, _, err = run(machine, "call", tool, f"@{file}")
+        assert status == 0, err
+
+    def refs(of: Path) -> list[tuple[str, str]]:
+        rows = [json.loads(line) for line in run(of, "list", "--family", "refs", "--json")[1].splitlines()]
+        return sorted((row["id"], row["text"]) for row in rows)
+
+    for number in range(4):
+        call("memoryAdd", content=f"{number} " + "日志" * 249_000, namespace="long-term", tags=[f"send{number}"])
+    call("remember_turn", messages=[{"role": "user", "content": f"{n} " + "文" * 99_000} for n in range(10)])
+    call("remember_turn", messages=[{"role": "user", "content": "The short one of the long ones."}])
+    before = refs(machine)
+    linked(machine, server.url)
+    status, out, err = run(machine, "link", "--send", "--yes")
+    assert "Not sent, because a request cannot hold them: 1 memory" in err
+    assert status == 1
+    assert set(before) <= set(refs(machine)), out
+    assert "The short one of the long ones." in run(machine, "list", "-c", "default")[1]
+
+
 # --- bad days ------------------------------------------------------------------------------------------------
 
 
@@ -374,7 +400,7 @@ def test_one_process_delivers_at_a_time_and_a_refused_turn_stands_in_nobodys_way
         assert (status, out) == (0, "Kept here until the server answers: 2 waiting.\n")
     _, _, err = run(machine, "list")
     assert "does not take a turn" in err
-    assert (waiting(machine), box.refused()) == (0, 1)
+    assert (waiting(machine), len(box.refused())) == (0, 1)
     assert "Somebody else delivers." in run(machine, "search", "delivers")[1]
 
 

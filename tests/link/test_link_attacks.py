@@ -20,9 +20,11 @@ from postgres import postgres
 
 from memory_server import remote
 from memory_server.cli import show
+from memory_server.cli.linked import SENT
 from memory_server.kernel.errors import NotReached
 from memory_server.kernel.link import Link
 from memory_server.remote import Remote
+from memory_server.storage.link_files import LinkFile
 
 OFTEN = {"http__requests_per_minute": "600000"}
 MARK = "zanzibar"
@@ -148,7 +150,8 @@ def test_a_token_that_only_reads_changes_nothing(place: Place) -> None:
     for arguments, more in commands:
         assert command(place.reads, *arguments, **more).status_code in (400, 403), arguments
     stop = {"event": "Stop", "turn": "t1", "messages": said("a dog")["messages"], "session": "s"}
-    place.reads.call("commands/hook", stop)
+    refused = place.reads.call("commands/hook", stop)
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (403, "scope")
     asked = {"event": "UserPromptSubmit", "messages": said("my cat")["messages"], "session": "s", "prompt_id": "p"}
     assert place.reads.call("commands/hook", asked).status_code == 200
     assert command(place.reads, "history", "--json").text == before
@@ -237,6 +240,40 @@ def test_no_answer_of_a_server_harms_who_asked(answer: Any, monkeypatch: pytest.
         asked_of(url)
     assert url in str(refused.value)
     assert str(refused.value).count("\n") == 0
+
+
+ASKED = [
+    *([name] for name in ("list", "history", "recalls", "undo", "pause", "resume")),
+    *([name, "x"] for name in ("search", "show", "explain", "pin", "mute", "forget")),
+    ["forget", "x", "--yes"],
+    ["recall", "x"],
+    ["recall", "x", "--json"],
+    ["remember", "x"],
+    ["remember", "x", "--json"],
+    ["call", "get_memory_stats"],
+    ["link", "--send", "--yes"],
+]
+"""Each command that asks the server."""
+assert {words[0] for words in ASKED} > set(SENT)
+
+
+@pytest.mark.parametrize("words", ASKED, ids=" ".join)
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_terminal_obeys_nothing_of_an_answer(machine: Path, words: list[str], stored: bool) -> None:
+    names = ("name", "output", "errors", "prompt", "note", "text", "version")
+    answer = dict.fromkeys(names, ESCAPES) | {"status": 0, "stored": stored, "scopes": ["write"], ESCAPES: [ESCAPES]}
+    in_process("--data-dir", str(machine), "remember", "Said before the link.")
+    with answering(says(200, json.dumps(answer).encode())) as url:
+        linked(machine, url)
+        _, out, err = in_process("--data-dir", str(machine), *words)
+    for text in (out, err):
+        assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set("\x1b\x07\x08\x9b\r")
+    refusal = {"error": {"kind": "arguments", "message": ESCAPES}}
+    with answering(says(400, json.dumps(refusal).encode())) as url:
+        LinkFile(machine).write(Link(url, str(machine.parent / "token")))
+        _, out, err = in_process("--data-dir", str(machine), *words)
+        _, where, _ = in_process("--data-dir", str(machine), "where")
+    assert not set(out + err + where) & set("\x1b\x07\x08\x9b\r")
 
 
 @pytest.mark.parametrize("status", [0, "x", [], None, {}, 1e400, -7, 10**30])

@@ -14,12 +14,13 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from memory_server.app import App, Shared
 from memory_server.cli import linked
+from memory_server.cli.hook import linked_hook
 from memory_server.cli.hook.claude_code import (
     CURSOR,
     HookContext,
@@ -74,7 +75,7 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
             said = ""
         elif (link := linked.link_of(settings)) is not None:
             server = linked.LinkedServer(link, settings, lasts=shared is not None)
-            said = _output(event, *await linked.hook(server, context, flags))
+            said = _output(event, *await linked_hook.hook(server, context, flags))
         else:
             said = _output(event, await answer(settings, context, flags.chars, flags.flashbacks, shared))
     except Exception as error:
@@ -141,7 +142,7 @@ async def answer(
         case "UserPromptSubmit":
             return await _recalled(settings.with_flashbacks(flashbacks).unasked(), max_chars, context, shared)
         case "Stop":
-            await _remembered(settings, context, shared)
+            await remembered(settings, context, shared)
             return ""
     return await _begun(settings, max_chars, context, shared)
 
@@ -213,26 +214,31 @@ def _output(event: HookEvent, block: str, told: str = "") -> str:
     return codec.dumps(said).decode() if said else ""
 
 
-async def _remembered(settings: Settings, context: HookContext, shared: Shared | None) -> None:
+async def remembered(settings: Settings, context: HookContext, shared: Shared | None) -> str | None:
+    """Store a turn; why nothing of it is kept, or None: it is stored. Raises MemoryServerError: it is not."""
     event, turn = context.event, context.turn
-    if turn is None or settings.read_only:
-        return
+    if turn is None:
+        return _("There is no turn with text, so nothing was stored.")
+    if settings.read_only:
+        return _("`read_only` is set, so nothing was stored.")
     async with _opened(settings, context.session, shared, tidies=True) as app:
         kept = app.conversation().short_term
         if turn.forgot:  # nor is what was asked for it
             asked = {"session": event.session_id, "turn": event.prompt_id}
             if event.prompt_id is not None:
                 app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
-            return
-        with suppress(NothingToKeep):
+            return _("In this turn something was forgotten, so nothing of it is kept.")
+        try:
             stored = await kept.add(turn.messages, turn=turn.id, folder=context.folder, by="hook")
-            if stored.change_id is not None and len(turn.messages) > 1:
-                # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
-                answer, became = turn.messages[-1], stored.memory.id
-                found = await kept.credit(turn.asked, answer, became=became, by="hook")
-                ids = [each.memory.id for each in (*found.recall.top, *found.recall.next)]
-                about = {"session": event.session_id, "turn": event.prompt_id, "used": ids}
-                app.recalls.note(lambda at: {"at": at, "conversation": kept.conversation_id} | about)
+        except NothingToKeep as error:
+            return str(error)
+        if stored.change_id is not None and len(turn.messages) > 1:
+            # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
+            credited = await kept.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
+            used = [scored.memory.id for scored in (*credited.recall.top, *credited.recall.next)]
+            about = {"session": event.session_id, "turn": event.prompt_id, "used": used}
+            app.recalls.note(lambda at: {"at": at, "conversation": kept.conversation_id} | about)
+    return None
 
 
 @asynccontextmanager

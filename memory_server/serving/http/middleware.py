@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.failures import failure_text, request_id
+from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
 from memory_server.serving.fair_threads import FOR
@@ -240,7 +241,7 @@ class Middleware:
         limits = self.limits[caller.tenant]
         async with limits.request(kind):
             usual, session = named_in(headers, CONVERSATION), named_in(headers, SESSION) or caller.session
-            wire, folder = wire_from(headers, sessions=self.sessions), named_in(headers, FOLDER)
+            wire, folder = wire_from(headers, sessions=self.sessions), named_in(headers, FOLDER, MOST_FOLDER_CHARS)
             caller = replace(caller, name=caller.session, usual=usual, session=session, folder=folder, wire=wire)
             FOR.set(caller.tenant)
             async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():

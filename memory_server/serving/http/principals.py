@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from memory_server.conversations.model import conversation_id_of
+from memory_server.conversations.model import MAX_ID_CHARS, conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, RequestInfo
 from memory_server.knowledge.sessions.ids import from_headers as sessions_from
@@ -92,15 +92,15 @@ def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
     return RequestInfo(sessions_from(headers.items()), lasts=False)
 
 
-def named_in(headers: Headers, header: str) -> str | None:
-    """The conversation or session that a header names, percent-encoded UTF-8; None: the header is not there. Raises
-    InvalidInput: it cannot be used."""
+def named_in(headers: Headers, header: str, most: int = MAX_ID_CHARS) -> str | None:
+    """The conversation, session or folder that a header names, percent-encoded UTF-8 of at most so many characters;
+    None: the header is not there. Raises InvalidInput: it cannot be used."""
     given = headers.getlist(header)
     if len(given) > 1:
         raise InvalidInput("The header {header} is there more than once; send it once.", header)
     if not given:
         return None
     try:
-        return conversation_id_of(unquote_to_bytes(given[0]).decode(), f"header {header}")
+        return conversation_id_of(unquote_to_bytes(given[0]).decode(), f"header {header}", most)
     except UnicodeDecodeError as error:
         raise InvalidInput("The header {header} is not percent-encoded UTF-8.", header) from error

@@ -14,14 +14,17 @@ from memory_server.kernel.errors import (
     MemoryPaused,
     OutcomeUnknown,
     QuotaReached,
+    ReadOnly,
     ResourceNotFound,
     StorageUnwritable,
     TriggersUnavailable,
 )
+from memory_server.tools.base.tool import ToolFailed
 
 _BUSY = {"retry-after": "1"}
 _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
     (ValidationError, 400, "arguments"),
+    (ReadOnly, 403, "scope"),
     (InvalidInput, 400, "arguments"),
     (MemoryNotFound, 404, "not found"),
     (ResourceNotFound, 404, "not found"),
@@ -47,11 +50,14 @@ class HttpError(Exception):
 
 
 def refused_for(error: BaseException, sentence: str | None = None) -> HttpError:
-    """The refusal that says what `error` is about."""
+    """The refusal that says what `error` is about: for the failure of a tool, what it was that failed."""
     if isinstance(error, HttpError):
         return error
-    said = str(error) if sentence is None else sentence
+    message = str(error) if sentence is None else sentence
+    cause = error
+    while isinstance(cause, ToolFailed) and cause.__cause__ is not None:
+        cause = cause.__cause__
     for kind, status, name in _STATUS:
-        if isinstance(error, kind):
-            return HttpError(status, name, said, _BUSY if status == 503 else None)
-    return HttpError(500, "server", said)
+        if isinstance(cause, kind):
+            return HttpError(status, name, message, _BUSY if status == 503 else None)
+    return HttpError(500, "server", message)

@@ -49,8 +49,9 @@ _WHO = {
         "scopes": {"type": "array", "items": {"enum": ["operator", "read", "write"]}},
         "version": {"type": "string"},
         "paused": {"type": ["string", "null"], "description": "Until when nothing is stored"},
+        "read_only": {"type": "boolean", "description": "Nothing is stored, with any token"},
     },
-    "required": ["name", "tenant", "scopes", "version", "paused"],
+    "required": ["name", "tenant", "scopes", "version", "paused", "read_only"],
 }
 
 
@@ -66,7 +67,7 @@ def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_
 
     return [
         Route(OPENAPI, openapi, methods=["GET"]),
-        Route(ME, _Me(tenants), methods=["GET"]),
+        Route(ME, _Me(tenants, read_only), methods=["GET"]),
         Route(f"{COMMANDS}/{{name}}", _Commands(tenants), methods=["POST"]),
         Route("/v1/{tool}", _Called(tools, tenants, max_bytes, read_only), methods=["POST"]),
     ]
@@ -77,14 +78,21 @@ class _Me:
     """`GET /v1/me`: whom the token lets in, where, and which version answers."""
 
     tenants: Tenants
+    read_only: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = caller_of(scope)
         async with self.tenants.used(caller) as tenant:
             services = tenant.call(caller).memories.services
             pause = services.paused()
-        who = {"name": caller.name, "tenant": caller.tenant, "scopes": sorted(caller.scopes), "version": __version__}
-        who["paused"] = None if pause is None else pause.text(services.zone)
+        who = {
+            "name": caller.name,
+            "tenant": caller.tenant,
+            "scopes": sorted(caller.scopes),
+            "version": __version__,
+            "paused": None if pause is None else pause.text(services.zone),
+            "read_only": self.read_only,
+        }
         await Response(orjson.dumps(who), media_type=_JSON)(scope, receive, send)
 
 
@@ -117,7 +125,7 @@ class _Called:
             try:
                 answered = await call(tool, tenant.call(caller), arguments, max_bytes=self.max_bytes)
             except ToolFailed as failure:
-                raise refused_for(failure.__cause__ or failure, str(failure)) from failure
+                raise refused_for(failure, str(failure)) from failure
         await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
 
 

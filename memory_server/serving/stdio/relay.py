@@ -3,6 +3,7 @@ are. Nothing here knows a tool. The SDK's own client transport carries them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -99,9 +100,20 @@ class _Sentences(httpx2.AsyncBaseTransport):
             return _refusal(str(error) if isinstance(error, NotReached) else self.remote.reason_of(error))
         if (said := self.remote.trouble_of(answer)) is not None:
             return _refusal(said)
-        if answer.status_code < 400 or b'"jsonrpc"' in answer.content:
+        if b'"jsonrpc"' in answer.content or (answer.status_code < 400 and not _is_asked(request)):
             return answer
+        if answer.status_code < 400:  # the client would wait for ever
+            return _refusal(str(self.remote.not_ours()))
         return _refusal(str(self.remote.refusal_of(answer)))
+
+
+def _is_asked(request: httpx2.Request) -> bool:
+    """Whether this is a request of the protocol, which needs an answer; a notification and an answer need none."""
+    try:
+        message = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return False
+    return isinstance(message, dict) and "method" in message and "id" in message
 
 
 def _refusal(said: str) -> httpx2.Response:

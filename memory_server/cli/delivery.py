@@ -1,0 +1,154 @@
+"""What becomes of the turns in the outbox of a linked machine: the one loop that sends them, and what an answer means.
+
+A turn leaves the outbox only for an answer that says what became of it (`TurnResult`), or when the server refuses it
+for good; then it is set aside with the reason. Every other answer, and none, leaves it where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from memory_server.cli.terminal import complain
+from memory_server.kernel.errors import NotReached, RemoteError
+from sandbox.locale import _
+
+if TYPE_CHECKING:
+    from memory_server.remote import Remote
+    from memory_server.storage.link_files import Outbox
+
+TURN_SECONDS = 10.0
+_BUSY = (429, 503)
+_BUSY_SECONDS = 0.5
+"""How long the next try waits for a server that has too much to do, if there is a second left for it."""
+_MAY_CHANGE = frozenset((401, 403, 407, 408, 409, 421, 425, 429))
+"""Refusals by status 4xx that are about the token, the path to the server or this moment, and not about the turn."""
+
+
+class Ending(Enum):
+    """What became of a turn: the server has it, the server keeps nothing of it, or the server refused it for good."""
+
+    STORED = "stored"
+    NOTHING_KEPT = "nothing kept"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """`sentence`: why nothing of the turn is kept, or why it was refused."""
+
+    ending: Ending
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How a delivery ended. `stopped`: why turns still wait, if that is known. `newest`: what became of the turn of
+    now; None: it waits, or another process delivers it."""
+
+    stopped: str | None = None
+    newest: TurnResult | None = None
+
+
+def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
+    """What an answer with status 200 says about a turn; None: it says nothing about it, so it proves nothing."""
+    stored = answer.get("stored")
+    note = answer.get("note")
+    if stored is True or (stored is False and isinstance(answer.get("id"), str)):  # with an id, it was stored before
+        return TurnResult(Ending.STORED)
+    if stored is False and isinstance(note, str) and note:
+        return TurnResult(Ending.NOTHING_KEPT, note)
+    return None
+
+
+def is_refused_for_good(error: RemoteError) -> bool:
+    """Whether the server would refuse the same turn again, whatever changes elsewhere."""
+    if error.status == 404:  # without the kind, another program said it, or a server that lacks the path
+        return error.kind == "not found"
+    return 400 <= error.status < 500 and error.status not in _MAY_CHANGE
+
+
+async def deliver(remote: Remote, outbox: Outbox, seconds: float, newest: int | None = None) -> Delivery:
+    """Deliver what waits, in order, for so long at most. `newest`: the number of a turn of now, which is dropped where
+    the memory is paused; an earlier one was said before the pause."""
+    with outbox.turn() as is_ours:
+        if not is_ours:
+            return Delivery()
+        return await _Round(remote, outbox, time.monotonic() + seconds, newest).run()
+
+
+class _Round:
+    """One delivery by the process that has the turn of the outbox."""
+
+    def __init__(self, remote: Remote, outbox: Outbox, deadline: float, newest: int | None) -> None:
+        self._remote, self._outbox, self._deadline, self._newest = remote, outbox, deadline, newest
+        self._result: TurnResult | None = None
+
+    async def run(self) -> Delivery:
+        while waiting := self._outbox.waiting():
+            for number in waiting:
+                seconds_left = self._deadline - time.monotonic()
+                if seconds_left <= 0:
+                    return self._ended(_("there was no time left"))
+                try:
+                    await self._deliver(number, seconds_left)
+                except NotReached as error:
+                    if error.status not in _BUSY or seconds_left < 1:
+                        return self._ended(str(error))
+                    await asyncio.sleep(_BUSY_SECONDS)
+                    break
+                except RemoteError as error:
+                    return self._ended(str(error))
+        return self._ended(None)
+
+    def _ended(self, stopped: str | None) -> Delivery:
+        return Delivery(stopped, self._result)
+
+    async def _deliver(self, number: int, seconds_left: float) -> None:
+        """Deliver one turn, or set it aside. Raises RemoteError: it waits."""
+        turn = self._outbox.read(number)
+        if turn is None:
+            return
+        is_newest = number == self._newest
+        try:
+            result = await self._answered(turn, min(seconds_left, TURN_SECONDS), is_newest=is_newest)
+        except NotReached:
+            raise
+        except RemoteError as error:
+            if error.kind == "paused" and is_newest:
+                result = TurnResult(Ending.NOTHING_KEPT, str(error))
+            elif is_refused_for_good(error):
+                aside = self._outbox.refuse(number, str(error))
+                sentence = _("the server does not take a turn, which is kept in {path}: {reason}", aside, error)
+                if is_newest:
+                    self._result = TurnResult(Ending.REFUSED, sentence)
+                else:
+                    complain(sentence)
+                return
+            else:
+                raise
+        self._outbox.delivered(number)
+        if is_newest:
+            self._result = result
+
+    async def _answered(self, turn: Mapping[str, Any], seconds: float, *, is_newest: bool) -> TurnResult:
+        """What the server says of a turn. Raises RemoteError: it refuses it; NotReached: it does not say."""
+        answer = await self._remote.ask(turn["path"], turn["body"], turn["headers"], seconds=seconds)
+        result = result_of(answer)
+        if result is None:
+            raise NotReached(
+                _(
+                    "{url} does not say that it stored the turn, so the turn waits here; if the server is of an older "
+                    "version, update it.",
+                    self._remote.link.url,
+                )
+            )
+        if result.ending is Ending.NOTHING_KEPT and not is_newest:
+            me = await self._remote.ask("/v1/me", seconds=seconds)
+            if me.get("paused"):
+                raise RemoteError(result.sentence, 409, "paused")
+        return result

@@ -1,0 +1,89 @@
+"""Every command that a server runs for a linked machine, with every argument of it given wrongly: the answer is never
+that the server failed, and a refusal is one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from http_server import Asker, give, said, serving
+
+from memory_server.cli.linked import OF_THIS_MACHINE, SENT
+from memory_server.cli.parser import parser
+
+WRONG = ("", "-5", "0", "1e400", "nan", "9" * 30, "yesterdayy", "9999-99-99", "[", "/(/", "a\x00b", "\ud800", "x" * 990)
+"""No argument of a command takes all of them."""
+OFTEN = {"http__requests_per_minute": "600000"}
+
+
+@pytest.fixture(scope="module")
+def asker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    folder = tmp_path_factory.mktemp("home") / "data"
+    token = give(folder, "mine", "--tenant", "mine")
+    with serving(folder, "--toolsets=all,notes", upkeep__enabled="false", **OFTEN) as server:
+        made = Asker(server.url, token)
+        made.done("remember_turn", **said("my cat is Miso"))
+        yield made
+
+
+def actions_of(name: str) -> list[argparse.Action]:
+    """The arguments of a command, without the settings that every command has."""
+    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    ours: list[argparse.Action] = commands.choices[name]._actions
+    settings = {f"--{setting}" for setting in OF_THIS_MACHINE}
+    return [action for action in ours if not settings & set(action.option_strings)]
+
+
+def lines_of(name: str) -> Iterator[list[str]]:
+    """Command lines of which one argument is wrong."""
+    for action in actions_of(name):
+        flag = next(iter(action.option_strings), None)
+        if flag is None or action.nargs != 0:
+            for value in WRONG:
+                yield [name, *(() if name == "import" and flag else ("miso",)), *([flag] if flag else []), value]
+    yield [name, "--no-such-flag"]
+    yield [name, "a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("name", [*SENT, "import"])
+def test_a_wrong_argument_is_never_a_failure_of_the_server(asker: Asker, name: str) -> None:
+    lines = list(lines_of(name))
+    assert lines
+    for line in lines:
+        words = line if name != "import" else ["import", "-", "--format", "chat", *line[1:]]
+        content = json.dumps({"arguments": words, "input": "user: hello\nassistant: hi\n"})  # a lone surrogate too
+        headers = {"content-type": "application/json"}
+        answer = asker.http.post(f"/v1/commands/{name}", content=content, headers=headers)
+        assert answer.status_code in (200, 400, 404, 409, 413), (words, answer.text)
+        if answer.status_code != 200:
+            error: dict[str, Any] = answer.json()["error"]
+            assert error["kind"] in ("arguments", "not found", "form", "paused", "size"), words
+            assert error["message"], words
+            assert error["message"].count("\n") == 0, (words, error["message"])
+        if name == "pause":
+            asker.call("commands/resume", {"arguments": ["resume"]})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"event": "UserPromptSubmit"},
+        {"event": "Never"},
+        {"event": "Stop", "turn": 7},
+        {"event": "Stop", "turn": "t", "messages": "none"},
+        {"event": "Stop", "turn": "t", "messages": [{"role": "user", "content": "x", "timestamp": "never"}]},
+        {"event": "Stop", "turn": "t", "messages": [{"role": "user", "content": " "}]},
+        {"event": "SessionStart", "chars": -1},
+        {"event": "SessionStart", "folder": "f" * 5_000},
+        {"event": "SessionStart", "context_since": "x"},
+        {"event": "SessionStart", "no_such": 1},
+        {},
+    ],
+)
+def test_a_wrong_hook_is_never_a_failure_of_the_server(asker: Asker, body: dict[str, Any]) -> None:
+    answer = asker.call("commands/hook", body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["message"].count("\n") == 0

@@ -1,0 +1,231 @@
+"""When a turn leaves the outbox of a linked machine: only for an answer that says what became of it, or when it is
+refused for good. And what is refused for good stands in the way of no other turn."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_transcripts import assistant, event, transcript, user
+from http_server import TOKEN, give, in_process, serving
+from linked_machines import answering, link, linked, says, token_file
+
+from memory_server.cli.delivery import Ending, TurnResult, is_refused_for_good, result_of
+from memory_server.kernel.errors import RemoteError
+from memory_server.storage.link_files import Link, LinkFile, Outbox
+
+ME = {"name": "a", "scopes": ["read", "write"], "version": "1", "paused": None, "read_only": False, "status": 0}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def run(machine: Path, *arguments: str) -> tuple[int, str, str]:
+    return in_process("--data-dir", str(machine), *arguments)
+
+
+def stop_hook(machine: Path, text: str, prompt: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """What the hook prints after a turn, and what it complains about."""
+    path = machine.parent / f"{prompt}.jsonl"
+    path.write_bytes(transcript(user(text, prompt), assistant("Noted.")))
+    given = event("Stop", transcript_path=str(path), prompt_id=prompt, session_id="s")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    status, out, err = run(machine, "hook")
+    assert status == 0
+    return out, err
+
+
+def texts_of(machine: Path) -> list[str]:
+    """What waits in the outbox."""
+    box = Outbox(machine)
+    turns = [box.read(number) for number in box.waiting()]
+    return [json.dumps(turn) for turn in turns]
+
+
+# --- a token or a server that only reads -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("only", ["the token", "the server"])
+def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_token(
+    machine: Path, only: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = machine.parent / "home" / "data"
+    home.parent.mkdir()
+    writes, reads = give(home, "writes"), give(home, "reads", "--read-only")
+    token_file(machine.parent, reads if only == "the token" else writes)
+    flags = ("--read-only",) if only == "the server" else ()
+    with serving(home, *flags) as server:
+        status, _, err = run(machine, "link", server.url, "--token-file", str(machine.parent / "token"))
+        assert status == 0
+        assert "turns of this machine wait here" in err
+        out, err = stop_hook(machine, "My boat is called Nessie.", "p1", monkeypatch)
+        assert "kept on this machine" in json.loads(out)["systemMessage"]
+        assert err.count("\n") == 1
+        assert stop_hook(machine, "The boat is green.", "p2", monkeypatch) == ("", ""), "it is told once in a session"
+        assert "3 waiting" in run(machine, "remember", "The second boat is called Kelpie.")[1]
+    assert [name for text in texts_of(machine) for name in ("Nessie", "green", "Kelpie") if name in text] == [
+        "Nessie",
+        "green",
+        "Kelpie",
+    ]
+    token_file(machine.parent, writes)
+    with serving(home) as server:
+        LinkFile(machine).write(Link(server.url, str(machine.parent / "token")))
+        assert run(machine, "list")[0] == 0
+        shown = run(machine, "list")[1]
+    assert not Outbox(machine).waiting()
+    for name in ("Nessie", "green", "Kelpie"):
+        assert name in shown
+
+
+# --- what an answer with status 200 means ----------------------------------------------------------------------
+
+STORED, NOTHING = TurnResult(Ending.STORED), TurnResult(Ending.NOTHING_KEPT, "private")
+ANSWERS: list[tuple[dict[str, Any], TurnResult | None]] = [
+    ({"stored": True}, STORED),
+    ({"stored": True, "id": "ab", "success": True}, STORED),
+    ({"stored": False, "id": "ab"}, STORED),
+    ({"stored": False, "note": "private"}, NOTHING),
+    ({"text": "", "output": "", "errors": ""}, None),
+    ({}, None),
+    ({"status": "ok"}, None),
+    ({"success": True}, None),
+    ({"stored": "true"}, None),
+    ({"stored": 1}, None),
+    ({"stored": False}, None),
+    ({"stored": False, "note": ""}, None),
+    ({"stored": None, "id": "ab"}, None),
+    ({"stored": False, "id": 7}, None),
+]
+
+
+@pytest.mark.parametrize(("answer", "result"), ANSWERS)
+def test_only_an_answer_that_says_so_is_a_delivery(answer: dict[str, Any], result: TurnResult | None) -> None:
+    assert result_of(answer) == result
+
+
+@pytest.mark.parametrize("answer", [answer for answer, result in ANSWERS if result is None])
+@pytest.mark.parametrize("told_by", ["remember", "hook"])
+def test_a_turn_waits_where_something_else_answers_well(
+    machine: Path, answer: dict[str, Any], told_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(says(200, json.dumps(answer).encode())) as url:
+        LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
+        if told_by == "remember":
+            status, out, err = run(machine, "remember", "The ferry leaves at nine.")
+            assert (status, out) == (0, "Kept here until the server answers: 1 waiting.\n")
+            assert "does not say that it stored the turn" in err
+        else:
+            stop_hook(machine, "The ferry leaves at nine.", "p1", monkeypatch)
+    assert len(Outbox(machine).waiting()) == 1
+
+
+def test_what_only_looks_does_not_take_an_answer_of_something_else_for_nothing_found(machine: Path) -> None:
+    with answering(says(200, b'{"status": "ok"}')) as url:
+        LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
+        for words in (["list"], ["search", "ferry"], ["recall", "ferry"], ["forget", "ferry", "--yes"]):
+            status, out, err = run(machine, *words)
+            assert (status, out) == (1, ""), words
+            assert "something else than a memory server" in err
+        assert link(machine.parent / "other", url)[0] == 1
+
+
+# --- what is refused -------------------------------------------------------------------------------------------
+
+OURS = '{"error": {"kind": "%s", "message": "It is not taken."}}'
+PAGE = "<html>no</html>"
+
+
+def refusal(status: int, kind: str) -> tuple[str, str]:
+    """Body and type of a refusal: ours with this `kind`, or the page of another program."""
+    return (PAGE, "text/html") if kind == "a page" else (OURS % kind, "application/json")
+
+
+REFUSALS = [
+    *((status, "arguments", True) for status in (400, 405, 410, 413, 415, 422, 431)),
+    (404, "not found", True),
+    (404, "path", False),
+    (404, "", False),
+    *((status, "x", False) for status in (401, 403, 407, 408, 409, 421, 425, 429, 500, 502, 503, 504, 507)),
+    *((status, "a page", True) for status in (413, 414, 431)),
+    *((status, "a page", False) for status in (400, 401, 403, 404, 405, 500, 503)),
+]
+
+
+@pytest.mark.parametrize(("status", "kind", "is_final"), REFUSALS)
+def test_what_is_refused_for_good_is_set_aside_with_its_reason_and_the_rest_goes_on(
+    machine: Path, status: int, kind: str, is_final: bool
+) -> None:
+    body, content_type = refusal(status, kind)
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if b"the first" in getattr(handler, "body", b""):
+            says(status, body.encode(), content_type=content_type)(handler)
+        else:
+            says(200, json.dumps(ME | {"stored": True, "output": "", "errors": ""}).encode())(handler)
+
+    box = Outbox(machine)
+    with answering(answer) as url:
+        linked(machine, url)
+        for text in ("the first", "the second"):
+            box.add({"path": "/v1/remember_turn", "headers": {}, "body": {"messages": text}})
+        status_of_list, _, err = run(machine, "list")
+        assert status_of_list == 0, err
+        assert len(box.waiting()) == (0 if is_final else 2), err
+        refused = box.refused()
+        assert len(refused) == is_final
+        if is_final:
+            assert refused[0].reason
+            assert "the first" in refused[0].path.read_text()
+            assert str(refused[0].path) in err
+            shown = run(machine, "where")[1]
+            assert refused[0].reason in shown
+            assert str(refused[0].path) in shown
+            assert json.loads(run(machine, "where", "--json")[1])["refused"] == [
+                {"file": str(refused[0].path), "reason": refused[0].reason}
+            ]
+            assert "kept here: 1 turn;" in link(machine, url)[2]
+
+
+@pytest.mark.parametrize(("status", "kind", "is_final"), [row for row in REFUSALS if row[1] != "a page"])
+def test_the_decision_is_that_of_the_table(status: int, kind: str, is_final: bool) -> None:
+    assert is_refused_for_good(RemoteError("", status, kind)) == is_final
+
+
+def test_a_turn_that_is_refused_is_not_said_to_be_remembered(machine: Path) -> None:
+    home = machine.parent / "home" / "data"
+    home.parent.mkdir()
+    with serving(home, http__token=TOKEN) as server:
+        linked(machine, server.url)
+        status, out, err = run(machine, "remember", "--turn", "x" * 20_000, "The first turn.")
+        assert (status, out) == (2, "")
+        assert "does not take a turn" in err
+        assert run(machine, "remember", "--session", "s" * 17_000, "The second turn.")[0] == 2
+        assert run(machine, "remember", "--session", "文" * 256, "The third turn.")[0] == 0
+        assert "The third turn." in run(machine, "list")[1]
+        assert not Outbox(machine).waiting()
+
+
+def test_a_folder_with_a_long_name_keeps_no_turn_back(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = machine.parent / "home" / "data"
+    home.parent.mkdir()
+    deep = machine.parent
+    for _ in range(12):
+        deep = deep / ("文" * 80)
+        deep.mkdir()
+    monkeypatch.chdir(deep)
+    with serving(home, http__token=TOKEN) as server:
+        linked(machine, server.url)
+        assert run(machine, "remember", "The ferry leaves at nine.", "-c", "文" * 256)[0] == 0
+        assert not Outbox(machine).waiting()
+        assert not Outbox(machine).refused()
