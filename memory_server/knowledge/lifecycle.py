@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from memory_server.knowledge.service import Knowledge
 
 log = logging.getLogger(__name__)
+_SAID = ("title", "body", "tags", "examples", "metadata")
+"""The fields in which an entry that is brought in may say something else than the one that is here."""
 _TEXTS = 50  # entries whose beginnings a history has: those of its newest changes
 
 
@@ -340,11 +342,13 @@ class KnowledgeLifecycle:
         self, entries: Entries, scope: Scope, theirs: Sequence[Entry], *, dry_run: bool, by: str
     ) -> tuple[MergeCounts, str | None]:
         def decide(held: ScopeView) -> tuple[Sequence[Change], MergeCounts]:
-            wanted = [each for each in theirs if not self._store.erased([each.body, mark_of(each)])]
-            coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
+            wanted = [entry for entry in theirs if not self._store.erased([entry.body, mark_of(entry)])]
+            outcomes = [_arriving(held, entry) for entry in wanted]
+            coming = [outcome for outcome in outcomes if isinstance(outcome, Entry)]
             added = sum(not entry.id for entry in coming)
-            counts = MergeCounts(added, len(coming) - added, unchanged=len(wanted) - len(coming))
-            return coming, counts
+            return coming, MergeCounts(
+                added, len(coming) - added, unchanged=outcomes.count("unchanged"), kept_newer=outcomes.count("newer")
+            )
 
         if dry_run:
             return await entries.read(scope, lambda held: decide(held)[1]), None
@@ -384,9 +388,9 @@ def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:
     return Cleaned(place, tuple(left))
 
 
-def _newer(held: ScopeView, theirs: Entry) -> Entry | None:
-    """Their entry as it would be stored here; None where ours is as new. One that was deleted here comes back, unless
-    another has its key now."""
+def _arriving(held: ScopeView, theirs: Entry) -> Entry | Literal["unchanged", "newer"]:
+    """Their entry as it would be stored here; or that ours says the same, or is newer. One that was deleted here comes
+    back, unless another has its key now."""
     ours = held.get(ref=theirs.ref)
     if theirs.key is not None and theirs.archived_ms is None:
         ours = held.keyed(theirs.kind, theirs.project, theirs.key) or ours
@@ -394,5 +398,6 @@ def _newer(held: ScopeView, theirs: Entry) -> Entry | None:
         return replace(theirs, id=0)
     comes_back = ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
     if ours.updated_ms >= theirs.updated_ms and not comes_back:
-        return None
+        says_otherwise = any(getattr(ours, name) != getattr(theirs, name) for name in _SAID)
+        return "newer" if says_otherwise else "unchanged"
     return replace(theirs, id=ours.id, ref=ours.ref)
