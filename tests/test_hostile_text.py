@@ -120,7 +120,10 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 
 FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
-    "the signs of a note": (lambda text: differences._words_of(f"a{text}b"), ("a ", ".", "!", ".!", ",", "的.", "a-", "'")),
+    "the signs of a note": (
+        lambda text: differences._words_of(f"a{text}b"),
+        ("a ", ".", "!", ".!", ",", "的.", "a-", "'"),
+    ),
     "the words of a transcript": (
         transcripts.cleaned,
         ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),

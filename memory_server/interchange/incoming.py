@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -21,7 +22,15 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
-from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
+from memory_server.knowledge.entry import (
+    MAX_KEY_CHARS,
+    MAX_SUMMARY_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    Entry,
+    entry_of,
+    usable,
+)
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from nlp.index_terms import index_form
@@ -46,6 +55,7 @@ _MAGIC = {
     b"\x89PNG": _("is a damaged picture; export the character again."),
     b"SQLite format 3": _("is a database; give its file, and not standard input."),
 }
+_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
 Rows = Iterable[tuple[str, Any]]
@@ -128,15 +138,16 @@ class Incoming:
         try:
             if place.partition("/")[0] not in FAMILIES[2:]:
                 raise InvalidInput("there is no place {place!r}", place)
-            entry = usable(entry_of(values), most_chars=MOST_ENTRY_CHARS)
+            most_title_chars = MAX_SUMMARY_CHARS if place.startswith("refs/") else MAX_KEY_CHARS
+            entry = usable(entry_of(values), most_chars=MOST_ENTRY_CHARS, most_title_chars=most_title_chars)
         except InvalidInput as error:
             self.skipped.append((line, clause(str(error))))
         else:
             self.entries.setdefault(place, []).append(entry)
 
     def note(self, line: str, known_by: str, title: str, body: str, place: str = "notes", **fields: Any) -> None:
-        """Add an entry that `known_by` makes the same each time. `fields`: others of an entry; with `key` True its
-        title is a topic, of which a kind and project have one."""
+        """Add an entry that `known_by` makes the same each time: it is its id where it is a UUID. `fields`: others of
+        an entry; with `key` True its title is a topic, of which a kind and project have one."""
         body = without_recalled(without_private(body))
         if not body.strip():
             self.lost[_("entries without text, or all of it private")] += 1
@@ -149,7 +160,7 @@ class Incoming:
             fields["key"] = topic[2]
         fields["tags"] = [tag[:MAX_TAG_CHARS] for tag in fields.get("tags", ()) if isinstance(tag, str)][:MAX_TAGS]
         fields["updated_ms"] = fields.get("updated_ms") or fields.get("created_ms", 0)
-        ref = hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:32]
+        ref = known_by if is_uuid(known_by) else _hashed(known_by)
         self.take(line, place, {"ref": ref, "title": title, "body": body} | fields)
 
     def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
@@ -163,6 +174,15 @@ class Incoming:
     @property
     def count(self) -> int:
         return sum(contents.count for contents in self.conversations) + sum(map(len, self.entries.values()))
+
+
+def is_uuid(text: str) -> bool:
+    """Whether it is a UUID as programs write it, with its hyphens."""
+    return _UUID.fullmatch(text) is not None
+
+
+def _hashed(known_by: str) -> str:
+    return hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:32]
 
 
 def with_keywords(contents: Contents, wording: KeywordOptions) -> Contents:

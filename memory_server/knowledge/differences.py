@@ -52,16 +52,95 @@ _ARTICLES: Final = frozenset(("a", "an", "the"))
 _COPULAS: Final = frozenset(("is", "are", "am"))
 _EMPTY_CHINESE: Final = frozenset("的了是呢啊呀来")
 _NO_NOUNS: Final = frozenset(
-    """is are was were am be has have had will would can may must and or but of in on at by for from with to as than if
-    when then few little lot""".split()
+    [
+        "is",
+        "are",
+        "was",
+        "were",
+        "am",
+        "be",
+        "has",
+        "have",
+        "had",
+        "will",
+        "would",
+        "can",
+        "may",
+        "must",
+        "and",
+        "or",
+        "but",
+        "of",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "with",
+        "to",
+        "as",
+        "than",
+        "if",
+        "when",
+        "then",
+        "few",
+        "little",
+        "lot",
+    ]
 )
 """Words before which `a` is not an article, but a name as in "plan a is", or part of a quantity as in "a few"."""
 _PREPOSITIONS: Final = frozenset(
-    "of by in on at for with from to as per via through because since during within into".split()
+    [
+        "of",
+        "by",
+        "in",
+        "on",
+        "at",
+        "for",
+        "with",
+        "from",
+        "to",
+        "as",
+        "per",
+        "via",
+        "through",
+        "because",
+        "since",
+        "during",
+        "within",
+        "into",
+    ]
 )
 _LIMITS: Final = frozenset(
-    """only except unless if until till but before after when while instead unlike almost nearly formerly
-    仅 只 除 若 如 但 才 前 后 时""".split()
+    [
+        "only",
+        "except",
+        "unless",
+        "if",
+        "until",
+        "till",
+        "but",
+        "before",
+        "after",
+        "when",
+        "while",
+        "instead",
+        "unlike",
+        "almost",
+        "nearly",
+        "formerly",
+        "仅",
+        "只",
+        "除",
+        "若",
+        "如",
+        "但",
+        "才",
+        "前",
+        "后",
+        "时",
+    ]
 )
 """Words with which a part of a sentence takes something back from the rest of it."""
 _MOST_COMPARED: Final = 4_000_000
@@ -256,10 +335,8 @@ def _compared(text: str, match: re.Match[str], *, begins: bool) -> str:
     before = text[match.start() - 1 : match.start()]
     if not word.isalpha() or (before and not _RUNNING_BEFORE.fullmatch(before)):
         return word
-    if begins and word[0].isupper() and (word[1:].islower() or word == "A"):
-        lowered = word.lower()
-    else:
-        lowered = word
+    capitalized = word[0].isupper() and (word[1:].islower() or word == "A")
+    lowered = word.lower() if begins and capitalized else word
     if _is_empty(lowered, text, match.end()):
         return ""
     if word == "A" or not _RUNNING_AFTER.match(text, match.end()):

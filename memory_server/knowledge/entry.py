@@ -23,6 +23,8 @@ Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
 archived last."""
 MAX_KEY_CHARS = MAX_NAME_CHARS
 """Characters of a topic or key: it is a title."""
+MAX_SUMMARY_CHARS = 20_000
+"""Characters of the summary of a ref, which is its title; the setting `refs.summary_chars` has the same bound."""
 MAX_BODY_CHARS = MAX_CONTENT_CHARS
 """Characters of a note, as of a message. Refs have their own limits."""
 MAX_TAGS, MAX_TAG_CHARS = 50, 100
@@ -129,7 +131,7 @@ Change = Entry | Archive | Purge
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case; `text`: held as
-    it is written, in any case of ASCII letters."""
+    it is written, in any case of ASCII letters; `untitled`: only those without a title."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -143,6 +145,7 @@ class Filter:
     reasons: tuple[Reason, ...] = ()
     ref_prefix: str = ""
     text: str = ""
+    untitled: bool = False
 
 
 EVERYTHING = Filter(archived=None)
@@ -260,8 +263,9 @@ def seq_of(text: str) -> int:
     return int(text[1:])
 
 
-def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:
-    """`entry` as it will be read back: without lone surrogates and blank tags.
+def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS, most_title_chars: int = MAX_KEY_CHARS) -> Entry:
+    """`entry` as it will be read back: without lone surrogates and blank tags. A title is a topic; that of a ref is its
+    summary, which is longer.
 
     Raises:
         InvalidInput: a text is empty where one is needed, or something is too long.
@@ -276,7 +280,7 @@ def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:
         source=None if entry.source is None else without_surrogates(entry.source),
     )
     lengths = [
-        ("title", len(entry.title), MAX_KEY_CHARS, "characters"),
+        ("title", len(entry.title), most_title_chars, "characters"),
         ("content", len(entry.body) + sum(map(len, entry.examples)), most_chars, _("characters, with its examples")),
         (_("list of tags"), len(tags), MAX_TAGS, "tags"),
         (_("longest tag"), max(map(len, tags), default=0), MAX_TAG_CHARS, "characters"),

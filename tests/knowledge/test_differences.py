@@ -207,7 +207,25 @@ def test_the_difference_is_told_in_the_words_of_the_texts() -> None:
     assert difference("先测试后部署", "先部署后测试") == "another order of the words"
 
 
-WORDS = ("pool", "server", "Anna", "IT", "it", "will", "Will", "I", "you", "they", "was", "连", "接", "池", "之", "地", "我")
+WORDS = (
+    "pool",
+    "server",
+    "Anna",
+    "IT",
+    "it",
+    "will",
+    "Will",
+    "I",
+    "you",
+    "they",
+    "was",
+    "连",
+    "接",
+    "池",
+    "之",
+    "地",
+    "我",
+)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=3, max_size=5))

@@ -101,9 +101,9 @@ def number_of(value: Mapping[str, Any]) -> int | None:
 def decided(
     held: ScopeView, where: Filter, facts: Sequence[Fact], shown: Sequence[Entry], new: Entry
 ) -> list[tuple[str, Entry]]:
-    """What happens to each fact. `NONE`: a memory says it already (knowledge/differences.py). `UPDATE`: it replaces one that was
-    `shown` and did not change since. `ADD`: all else, also where a model names the memory of somebody else. `new` holds
-    what every added memory has."""
+    """What happens to each fact. `NONE`: a memory says it already (knowledge/differences.py). `UPDATE`: it replaces one
+    that was `shown` and did not change since. `ADD`: all else, also where a model names the memory of somebody else.
+    `new` holds what every added memory has."""
     versions, made = {each.id: each.version for each in shown}, list[tuple[str, Entry]]()
     taken: set[int] = set()
     for fact in facts:
