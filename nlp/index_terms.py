@@ -63,9 +63,13 @@ def index_form(text: str) -> str:
     accents."""
     if text.isascii():
         return text.lower()
+    return _ACCENTED.sub(lambda letter: unicodedata.normalize("NFD", letter[0])[0], cased_form(text).casefold())
+
+
+def cased_form(text: str) -> str:
+    """`text` in NFKC, Traditional as Simplified where OpenCC is installed; its case and its accents stay."""
     text = plain(text)
-    text = (simplified(text) if _simplifies() else text).casefold()
-    return _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
+    return simplified(text) if _simplifies() else text
 
 
 def seen_form(text: str) -> str:

@@ -20,7 +20,7 @@ from memory_server.interchange import folder_forms, transcripts
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import HEAD, without_recalled
-from memory_server.knowledge.notes import duplicates
+from memory_server.knowledge import differences
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
 from nlp.index_terms import terms_of
@@ -57,13 +57,13 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.interchange.pages._LINK": (anywhere, "", ("[[", "[[a", "[[a]]", "]")),
     "memory_server.storage.postgres.entry_rows._PLACEHOLDER": (anywhere, "", ("?", ":a", "::a", ":")),
     "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
-    "memory_server.knowledge.notes.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
-    "memory_server.knowledge.notes.duplicates._PUNCTUATION": (
+    "memory_server.knowledge.differences._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
+    "memory_server.knowledge.differences._PIECES": (
         anywhere,
         "a",
-        (".", ". ", "a-", "的.", ".=", "!", "a,", "`"),
+        (".", ". ", "a-", "aa-", "的.", ".=", "!", "a,", "`", "a", "的", "a1", "かカ", "_", "か", "カ", "+"),
     ),
-    "memory_server.knowledge.notes.duplicates._TOKENS": (anywhere, "", ("a", "的", "a1", "かカ", "_", "か", "カ", "+")),
+    "memory_server.knowledge.differences._WORD_FOLLOWS": (at_start, " ", (" ", "a", "\n")),
     "memory_server.knowledge.notes.pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
     "memory_server.knowledge.notes.pages._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.kernel.messages._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
@@ -120,7 +120,10 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 
 FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
-    "the signs of a note": (lambda text: duplicates._tokens(f"a{text}b"), (".", "!", ".!", ",", "的.", "a-", "'")),
+    "the signs of a note": (
+        lambda text: differences._words_of(f"a{text}b"),
+        ("a ", ".", "!", ".!", ",", "的.", "a-", "'"),
+    ),
     "the words of a transcript": (
         transcripts.cleaned,
         ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),

@@ -60,9 +60,9 @@ class HttpSettings(Section):
     origins: Names = None
     """Origins of web pages that may call, such as https://app.example.com, with commas between."""
     requests_per_minute: int = Field(1_200, ge=1)
-    """Requests of a tenant per minute; a tenth of them at once."""
+    """Requests of a tenant per minute; a quarter of them at once. Those that come sooner wait up to 10 seconds."""
     concurrent: int = Field(16, ge=1)
-    """Calls of a tenant at the same time, and as many streams that listen. Up to 128 further calls wait."""
+    """Calls of a tenant at the same time, and as many streams that listen. Up to 400 further calls wait."""
     trigger_searches: int = Field(1, ge=1)
     """Searches of triggers of a tenant at the same time; further ones wait."""
     tenant_mb: float = Field(0, ge=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -47,6 +48,7 @@ _MAGIC = {
     b"\x89PNG": _("is a damaged picture; export the character again."),
     b"SQLite format 3": _("is a database; give its file, and not standard input."),
 }
+_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
 Rows = Iterable[tuple[str, Any]]
@@ -136,8 +138,8 @@ class Incoming:
             self.entries.setdefault(place, []).append(entry)
 
     def note(self, line: str, known_by: str, title: str, body: str, place: str = "notes", **fields: Any) -> None:
-        """Add an entry that `known_by` makes the same each time. `fields`: others of an entry; with `key` True its
-        title is a topic, of which a kind and project have one."""
+        """Add an entry that `known_by` makes the same each time: it is its id where it is a UUID. `fields`: others of
+        an entry; with `key` True its title is a topic, of which a kind and project have one."""
         body = without_recalled(without_private(body))
         if not body.strip():
             self.lost[_("entries without text, or all of it private")] += 1
@@ -150,7 +152,7 @@ class Incoming:
             fields["key"] = topic[2]
         fields["tags"] = [tag[:MAX_TAG_CHARS] for tag in fields.get("tags", ()) if isinstance(tag, str)][:MAX_TAGS]
         fields["updated_ms"] = fields.get("updated_ms") or fields.get("created_ms", 0)
-        ref = hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:32]
+        ref = known_by if is_uuid(known_by) else _hashed(known_by)
         self.take(line, place, {"ref": ref, "title": title, "body": body} | fields)
 
     def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
@@ -164,6 +166,15 @@ class Incoming:
     @property
     def count(self) -> int:
         return sum(contents.count for contents in self.conversations) + sum(map(len, self.entries.values()))
+
+
+def is_uuid(text: str) -> bool:
+    """Whether it is a UUID as programs write it, with its hyphens."""
+    return _UUID.fullmatch(text) is not None
+
+
+def _hashed(known_by: str) -> str:
+    return hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:32]
 
 
 def with_keywords(contents: Contents, wording: KeywordOptions) -> Contents:

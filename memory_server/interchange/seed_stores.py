@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_server.interchange.incoming import Incoming, Tables, fields_of, milliseconds_of, texts
+from memory_server.interchange.incoming import Incoming, Tables, fields_of, is_uuid, milliseconds_of, texts
 from sandbox.locale import _
 
 TABLES = {
@@ -26,9 +26,10 @@ def read_notes(tables: Tables) -> Incoming:
             continue
         made_ms, used_ms = (milliseconds_of(row.get(name), unit=1000) for name in ("created_at", "last_accessed"))
         certain, uses, source = row.get("confidence"), row.get("reference_count"), row.get("source")
+        identity = str(row.get("id"))
         found.note(
             _("memory {number}", number),
-            f"memory.db\n{row.get('id')}",
+            identity if is_uuid(identity) else f"memory.db\n{identity}",
             str(row.get("topic") or ""),
             str(row.get("content") or ""),
             key=True,
@@ -62,6 +63,7 @@ def read_refs(data: bytes) -> Incoming:
         importance, source = entry.get("importance"), entry.get("source")
         values = {
             "ref": name,
+            "title": str(entry.get("summary") or ""),
             "body": str(entry.get("content") or ""),
             "tags": texts(entry.get("tags")),
             "created_ms": milliseconds_of(entry.get("createdAt")),

@@ -23,10 +23,10 @@ Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
 archived last."""
 MAX_KEY_CHARS = MAX_NAME_CHARS
 """Characters of a topic or key: it is a title."""
+MAX_SUMMARY_CHARS = 20_000
+"""Characters of the summary of a ref, which is its title; the setting `refs.summary_chars` has the same bound."""
 MAX_BODY_CHARS = MAX_CONTENT_CHARS
 """Characters of a note, as of a message. Refs have their own limits."""
-MAX_SUMMARY_CHARS = 20_000
-"""Characters of the summary of a ref, at most; how many it has usually is `refs.summary_chars`."""
 MAX_TAGS, MAX_TAG_CHARS = 50, 100
 MAX_EXAMPLES = 50
 MAX_METADATA_CHARS = 16_384
@@ -131,7 +131,7 @@ Change = Entry | Archive | Purge
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case; `text`: held as
-    it is written, in any case of ASCII letters."""
+    it is written, in any case of ASCII letters; `untitled`: only those without a title."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -145,6 +145,7 @@ class Filter:
     reasons: tuple[Reason, ...] = ()
     ref_prefix: str = ""
     text: str = ""
+    untitled: bool = False
 
 
 EVERYTHING = Filter(archived=None)

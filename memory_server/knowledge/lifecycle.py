@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -45,7 +44,7 @@ from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, m
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
-from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
+from memory_server.knowledge.policies import arriving, as_later, expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import REPLACED, Entries, EntryStore, ScopeView
 from sandbox.locale import _, clause
 
@@ -216,6 +215,8 @@ class KnowledgeLifecycle:
         for layer in self._knowledge.layers.known if tidies else ():
             if place in (None, name := f"layers/{layer.name}"):
                 yield _cleaned(name, await layer.clean_up(dry_run=dry_run, by=by))
+        if not dry_run:
+            await self._knowledge.refs.summarize(by=by)
         if not dry_run and place is None:
             done_ms = seen_from_ms - round(self._options.audit_days * DAY_MS)
             await self._store.tidy(texts_before_ms=kept_from_ms, operations_before_ms=done_ms)
@@ -320,12 +321,17 @@ class KnowledgeLifecycle:
     async def _take(
         self, entries: Entries, scope: Scope, theirs: Sequence[Entry], *, dry_run: bool, by: str
     ) -> tuple[MergeCounts, str | None]:
+        if scope.space == "refs":
+            theirs = [self._knowledge.refs.with_summary(entry) for entry in theirs]
+
         def decide(held: ScopeView) -> tuple[Sequence[Change], MergeCounts]:
-            wanted = [each for each in theirs if not self._store.erased([each.body, mark_of(each)])]
-            coming = [entry for each in wanted if (entry := _newer(held, each)) is not None]
+            wanted = [entry for entry in theirs if not self._store.erased([entry.body, mark_of(entry)])]
+            outcomes = [arriving(held, entry) for entry in wanted]
+            coming = [outcome for outcome in outcomes if isinstance(outcome, Entry)]
             added = sum(not entry.id for entry in coming)
-            counts = MergeCounts(added, len(coming) - added, unchanged=len(wanted) - len(coming))
-            return coming, counts
+            return coming, MergeCounts(
+                added, len(coming) - added, unchanged=outcomes.count("unchanged"), kept_newer=outcomes.count("newer")
+            )
 
         if dry_run:
             return await entries.read(scope, lambda held: decide(held)[1]), None
@@ -363,17 +369,3 @@ class KnowledgeLifecycle:
 def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:
     left = (Leaving(str(entry.id), entry.updated_ms, reason, entry.title or entry.body) for entry, reason in due)
     return Cleaned(place, tuple(left))
-
-
-def _newer(held: ScopeView, theirs: Entry) -> Entry | None:
-    """Their entry as it would be stored here; None where ours is as new. One that was deleted here comes back, unless
-    another has its key now."""
-    ours = held.get(ref=theirs.ref)
-    if theirs.key is not None and theirs.archived_ms is None:
-        ours = held.keyed(theirs.kind, theirs.project, theirs.key) or ours
-    if ours is None:
-        return replace(theirs, id=0)
-    comes_back = ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
-    if ours.updated_ms >= theirs.updated_ms and not comes_back:
-        return None
-    return replace(theirs, id=ours.id, ref=ours.ref)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from annotated_types import Ge, Gt, Le, Len
 
 from memory_server.kernel.options import Checked
+from memory_server.knowledge.entry import MAX_SUMMARY_CHARS
 from memory_server.knowledge.ranking import LEAST_SHARE
 from memory_server.knowledge.sessions.ids import FIELDS, Identity, checked_id
 from sandbox.locale import _
@@ -122,7 +123,7 @@ class RefSettings:
     """Long-term texts at most."""
     long_term_content_chars: Annotated[int, Ge(1)] = 500_000
     """Characters of a long-term text."""
-    summary_chars: Annotated[int, Ge(1), Le(20_000)] = 1_200
+    summary_chars: Annotated[int, Ge(1), Le(MAX_SUMMARY_CHARS)] = 1_200
     """Characters of a summary, the beginning of the text."""
     top_k: Annotated[int, Ge(1), Le(100)] = 5
     """Results of a search that names no `limit`."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from memory_server.kernel.errors import InvalidInput, NothingToKeep
 from memory_server.kernel.private import without_private
@@ -20,6 +21,8 @@ from sandbox.locale import _, counted
 
 MOST_AT_ONCE = 500
 """Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
+_SAID = ("title", "body", "tags", "examples", "metadata")
+"""The fields in which an entry that is brought in may say something else than the one that is here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +144,19 @@ def taking_back(held: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
             counted(len(removed), "entry"),
         )
     return tuple(made)
+
+
+def arriving(held: ScopeView, theirs: Entry) -> Entry | Literal["unchanged", "newer"]:
+    """Their entry as it would be stored here; or that ours says the same, or is newer. One that was deleted here comes
+    back, unless another has its key now."""
+    ours = held.get(ref=theirs.ref)
+    if theirs.key is not None and theirs.archived_ms is None:
+        ours = held.keyed(theirs.kind, theirs.project, theirs.key) or ours
+    if ours is None:
+        return replace(theirs, id=0)
+    comes_back = ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
+    lacks_summary = bool(theirs.title) and not ours.title
+    if ours.updated_ms >= theirs.updated_ms and not comes_back and not lacks_summary:
+        says_otherwise = any(getattr(ours, name) != getattr(theirs, name) for name in _SAID)
+        return "newer" if says_otherwise else "unchanged"
+    return replace(theirs, id=ours.id, ref=ours.ref)

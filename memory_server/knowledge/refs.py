@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from operator import methodcaller
 from typing import Any
 from uuid import uuid4
 
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryServerError
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
@@ -22,9 +23,12 @@ from memory_server.knowledge.ranking import reference_parts, why_of
 from nlp.index_terms import IndexTerm, sought_in
 from sandbox.locale import _, joined
 
+log = logging.getLogger(__name__)
 ID_CHARS, LEAST_ID_CHARS = 16, 6
 """Hexadecimal digits of an id, and of a beginning that is enough where only one id has it."""
 _ID = re.compile(f"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
+_SUMMARIZED_AT_ONCE = 20
+"""Refs that get a summary in one commit: each may have 500,000 characters."""
 _ENDS = re.compile(r"\s|(?<=[。！？!?.])")
 
 
@@ -45,6 +49,7 @@ class Refs:
     clock: Callable[[], int]
     options: RefOptions = field(default_factory=RefOptions)
     refuse: Callable[[], None] = lambda: None
+    _summarized: bool = field(default=False, init=False)
 
     async def add(
         self,
@@ -81,7 +86,7 @@ class Refs:
             updated_ms=now_ms,
             expires_ms=now_ms + round(bounds.days * DAY_MS),
         )
-        entry = usable(given, "refs", most_chars=bounds.content_chars)
+        entry = self.with_summary(usable(given, "refs", most_chars=bounds.content_chars))
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
             above = to_archive(over_limit(held, bounds.entries, coming=1), now_ms)
@@ -100,6 +105,7 @@ class Refs:
         if not query:
             raise InvalidInput("The query is empty; give words, or a referenceId.")
         namespaces = NAMESPACES if namespace is None else (_known(namespace),)
+        await self._summarize_once()
         if len(named := await self._named(query, namespaces)) == 1:
             ((name, entry),) = named
             return Hits((Hit(entry, 1.0, {}, _scope(name), 1.0, _("it has this id")),), 1)
@@ -122,7 +128,7 @@ class Refs:
         for score, share, name, parts in best[: self.options.top_k if limit is None else limit]:
             there: Entry | None = await self.store.read(_scope(name), methodcaller("get", id=share.id))
             if there is not None:  # another process may have removed it just now
-                hit = Hit(there, score, _matched(share, sought), _scope(name), score)
+                hit = Hit(self.with_summary(there), score, _matched(share, sought), _scope(name), score)
                 added = (_(what) + f" {part:.3f}" for what, part in parts.items() if part)
                 why = joined("; ", (why_of(hit, title=_("summary")), joined(", ", added)))
                 found.append(replace(hit, why=why))
@@ -188,7 +194,45 @@ class Refs:
             (name, await self.store.read(_scope(name), lambda held: held.entries(where, limit=2)))
             for name in namespaces
         ]
-        return [(name, entry) for name, entries in found for entry in entries]
+        return [(name, self.with_summary(entry)) for name, entries in found for entry in entries]
+
+    def with_summary(self, entry: Entry) -> Entry:
+        """`entry` with a summary: its own, or the beginning of its text."""
+        if entry.title:
+            return entry
+        return replace(entry, title=summary_of(entry.body.lstrip(), self.options.summary_chars))
+
+    async def summarize(self, *, by: str = "cleanup") -> None:
+        """Give a summary to every ref without one: an earlier version imported such refs.
+
+        Raises StorageError: it cannot be written.
+        """
+        for namespace in NAMESPACES:
+            while await self._summarize_some(namespace, by):
+                pass
+        self._summarized = True
+
+    async def _summarize_some(self, namespace: Namespace, by: str) -> int:
+        untitled = Filter(archived=None, untitled=True)
+        if not await self.store.read(_scope(namespace), lambda held: held.count(untitled)):
+            return 0
+
+        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
+            entries = map(self.with_summary, held.entries(untitled, limit=_SUMMARIZED_AT_ONCE))
+            changes = [entry for entry in entries if entry.title]
+            return changes, len(changes)
+
+        return (await self.store.commit(_scope(namespace), decide, Operation("update", by))).result
+
+    async def _summarize_once(self) -> None:
+        """Before the first search of this process: a search counts the words of summaries."""
+        if self._summarized:
+            return
+        self._summarized = True
+        try:
+            await self.summarize(by="memorySearch")
+        except MemoryServerError as error:
+            log.warning("refs without a summary are found by their text only: %s", error)
 
 
 def summary_of(text: str, most_chars: int) -> str:

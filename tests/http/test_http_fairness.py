@@ -174,15 +174,23 @@ def test_short_requests_that_write_much_count_too(tmp_path: Path) -> None:
         assert asker.call("delete_note", {"memory_id": note}).status_code == 200
 
 
-def test_a_hundred_calls_at_once_are_answered_by_default(tmp_path: Path) -> None:
+def test_a_hundred_calls_at_once_are_answered_by_default_and_again_right_after(tmp_path: Path) -> None:
+    """Also a hundred adds and a hundred searches together."""
     with serving(tmp_path / "data", "--toolsets=sessions", http__token=TOKEN) as server:
 
         def add(number: int) -> int:
-            asker = Asker(server.url)
-            return asker.call("memory_add", {"messages": "likes tea", "user_id": f"user{number}"}).status_code
+            arguments = {"messages": "likes tea", "user_id": f"user{number}", "mode": "direct"}
+            return Asker(server.url).call("memory_add", arguments).status_code
+
+        def search(number: int) -> int:
+            return Asker(server.url).call("memory_search", {"query": "tea", "user_id": f"user{number}"}).status_code
 
         with ThreadPoolExecutor(100) as pool:
             assert set(pool.map(add, range(100))) == {200}
+            assert set(pool.map(search, range(100))) == {200}
+            adds = pool.map(add, range(100))
+            searches = pool.map(search, range(100))
+            assert {*adds, *searches} == {200}
 
 
 @pytest.mark.parametrize("layers", [False, True], ids=["no layers", "layers"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import sqlite3
 import struct
 import time
@@ -21,6 +22,7 @@ from memory_server.cli.exchanged_files import MOST_PAGE_BYTES
 from memory_server.cli.parser import main
 from memory_server.interchange import png_cards
 from memory_server.interchange.incoming import NotThisFormat, format_of
+from memory_server.knowledge.refs import summary_of
 
 Run = Callable[..., tuple[int, str, str]]
 MADE_MS = 1_780_000_000_000
@@ -325,6 +327,44 @@ def test_each_form_comes_once_is_found_and_says_what_is_lost(
     assert {path: path.read_bytes() for path in before} == before, "the file of the other program is as it was"
     if sought[0]:
         assert sought[1] in " ".join(run("search", sought[0])[1].split())
+
+
+NOTE_ID = "99f745d9-d406-4d0b-bdeb-e8608cffca0e"
+
+
+def test_a_note_keeps_its_id_through_import_export_and_undo(run: Run, tmp_path: Path) -> None:
+    row = (NOTE_ID, "tech", "Rust async", "rust", "spawn with tokio", None, 3, 0.9, 1_780_000_000, None, None, 0)
+    database("memory.db", SEED_NOTES, [("memories", row)])
+    assert run("import", "memory.db")[0] == 0
+    assert "spawn with tokio" in run("knowledge", "show", NOTE_ID)[1]
+    assert "spawn with tokio" in run("knowledge", "show", NOTE_ID[:8])[1]
+    assert run("knowledge", "delete", NOTE_ID)[0] == 0
+    newest = run("knowledge", "history")[1].split()
+    assert run("undo", next(word for word in newest if re.fullmatch("k[0-9]+", word)))[0] == 0
+    assert NOTE_ID in run("call", "recall", json.dumps({"query": "tokio"}))[1]
+    assert run("export", "all.jsonl")[0] == 0
+    assert main(["--data-dir", str(tmp_path / "elsewhere"), "import", "all.jsonl"]) == 0
+    assert main(["--data-dir", str(tmp_path / "elsewhere"), "knowledge", "show", NOTE_ID]) == 0
+
+
+def test_refs_of_the_original_get_the_summaries_that_they_would_have_here(run: Run) -> None:
+    row = {"namespace": "short-term", "tags": ["api"], "createdAt": int(time.time() * 1000)}
+    long = "API response data. " * 200
+    refs = [
+        {"id": "abc123", "content": "API response data"},
+        {"id": "abc124", "content": long},
+        {"id": "abc125", "content": "API response: ok", "summary": "all is well"},
+    ]
+    write_lines("m.jsonl", *(row | ref for ref in refs))
+    assert run("import", "m.jsonl")[0] == 0
+    results = json.loads(run("call", "memorySearch", json.dumps({"query": "API response"}))[1])["data"]["results"]
+    summaries = {result["id"]: result["summary"] for result in results}
+    assert summaries["abc123"] == "API response data"
+    assert summaries["abc124"] == summary_of(long, 1_200)
+    assert summaries["abc125"] == "all is well"
+    assert float(next(result["score"] for result in results if result["id"] == "abc123").rstrip("%")) > 70
+    assert run("export", "all.jsonl")[0] == 0
+    assert run("import", "all.jsonl")[1].count("3 unchanged") == 1, "a long summary is no topic, and comes in again"
 
 
 def test_what_came_comes_to_mind(run: Run) -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_server.knowledge.differences import difference
 from memory_server.knowledge.entry import Entry
-from memory_server.knowledge.notes.duplicates import ALIKE, dice, difference, merged, merges, pairs_among
+from memory_server.knowledge.notes.duplicates import ALIKE, dice, merged, merges, pairs_among
 
 SAME = [
     ("The API returns errors as problem+json.", "The API returns errors as `problem+json`"),
@@ -162,9 +163,9 @@ def test_a_merge_keeps_a_fact_of_one_line_and_the_title() -> None:
     assert merged(whole, newer).source == "PR 2; PR 1"
 
 
-def test_texts_too_long_to_be_compared_are_kept_apart() -> None:
+def test_very_long_texts_are_compared_too_and_their_first_difference_is_told() -> None:
     one, other = ("甲乙" * 20_000, "乙丙甲" * 13_000)
-    assert difference(one, other) == "too long to be compared"
+    assert difference(one, other) == "甲 against 乙"
     assert difference(one, one[:-1] + "丁") == "乙 against 丁"
 
 
@@ -226,11 +227,16 @@ SIGNS = [
 
 
 def edited(rng: Random, tokens: list[str]) -> list[str]:
-    """The tokens with one to three of them replaced, removed, added or put elsewhere."""
+    """The tokens with one to three of them replaced, removed, added or put elsewhere, or with a line or an article."""
     tokens = list(tokens)
+    ways = rng.choice(((0, 1, 2, 3), (4, 5), (4, 5)))
     for _ in range(rng.randint(1, 3)):
         at, new = rng.randrange(len(tokens)), rng.choice([*WORDS, *SIGNS, "\n", "Pool", "servers"])
-        match rng.randrange(4):
+        match rng.choice(ways):
+            case 4:
+                tokens += ["\n", new, rng.choice(WORDS)]
+            case 5:
+                tokens.insert(at, rng.choice((" the ", " is ", "的")))
             case 0:
                 tokens[at] = new
             case 1 if len(tokens) > 2:

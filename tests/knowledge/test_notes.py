@@ -73,10 +73,18 @@ async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(notes: Notes,
 
 
 async def test_similar_notes_of_the_type_are_counted(notes: Notes) -> None:
-    await notes.remember("tech", "pool a", "Use a connection pool of twenty for the main database")
-    again = await notes.remember("tech", "pool b", "Use a connection pool of twenty for the main database")
-    other = await notes.remember("domain", "pool c", "Use a connection pool of twenty for the main database")
+    await notes.remember("tech", "the pool", "Use a connection pool of twenty for the main database")
+    again = await notes.remember("tech", "pool", "Use a connection pool of twenty for the main database")
+    other = await notes.remember("domain", "pool", "Use a connection pool of twenty for the main database")
     assert (again.result.similar, other.result.similar) == (1, 0)
+
+
+async def test_notes_about_things_with_other_names_are_not_similar(notes: Notes) -> None:
+    text = "Customers in the northern region always get plan {} when the contract is renewed."
+    await notes.remember("domain", "option", text.format("A"))
+    other = await notes.remember("domain", "the option", text.format("B"))
+    assert other.result.similar == 0
+    assert (await notes.reindex(dry_run=True)).merged == ()
 
 
 async def test_recall_counts_a_reference_for_what_came_and_says_why(notes: Notes) -> None:

@@ -112,6 +112,7 @@ async def test_it_finds_what_sqlite_finds_in_the_same_order(store: Any, beside: 
             projects=rng.choice((None, ("", "shop"))),
             tags=rng.choice(((), ("ERROR", "张伟"))),
             unexpired_at_ms=rng.choice((None, NOW)),
+            untitled=rng.random() < 0.2,
         )
         query = Query(text, where, limit=rng.choice((3, 200)), least_share=rng.choice((0.0, 0.3)))
         mine, theirs = [await search(each, NOTES, query) for each in (store, beside)]

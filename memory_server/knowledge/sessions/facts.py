@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memory_server.kernel.messages import without_surrogates
+from memory_server.knowledge.differences import same_words
 from memory_server.knowledge.entry import Entry, Filter, Query, usable
 from memory_server.knowledge.ports import ScopeView
-from nlp.index_terms import index_form
 from sandbox.locale import _
 
 SHOWN, MOST_FACTS, MOST_FACT_CHARS = 10, 20, 1_000
@@ -101,19 +101,18 @@ def number_of(value: Mapping[str, Any]) -> int | None:
 def decided(
     held: ScopeView, where: Filter, facts: Sequence[Fact], shown: Sequence[Entry], new: Entry
 ) -> list[tuple[str, Entry]]:
-    """What happens to each fact. `NONE`: a memory says it already, in normal form. `UPDATE`: it replaces one that was
-    `shown` and did not change since. `ADD`: all else, also where a model names the memory of somebody else. `new` holds
-    what every added memory has."""
+    """What happens to each fact. `NONE`: a memory says it already (knowledge/differences.py). `UPDATE`: it replaces one
+    that was `shown` and did not change since. `ADD`: all else, also where a model names the memory of somebody else.
+    `new` holds what every added memory has."""
     versions, made = {each.id: each.version for each in shown}, list[tuple[str, Entry]]()
     taken: set[int] = set()
     for fact in facts:
-        form = index_form(fact.text)
         alike = (hit.entry for hit in held.search(Query(fact.text, where, SHOWN)).hits)
-        same = next((each for each in alike if index_form(each.body) == form), None)
+        same = next((memory for memory in alike if same_words(memory.body, fact.text)), None)
         before = held.get(id=fact.replaces) if fact.replaces in versions and fact.replaces not in taken else None
         if before is not None and len(before.body) > MOST_FACT_CHARS:
             before = None  # the model has seen its beginning only
-        if same is not None or any(index_form(each.body) == form for _, each in made):
+        if same is not None or any(same_words(memory.body, fact.text) for _, memory in made):
             made += [] if same is None else [("NONE", same)]
         elif before is not None and before.archived_ms is None and before.version == versions[before.id]:
             taken.add(before.id)

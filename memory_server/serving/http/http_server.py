@@ -37,10 +37,10 @@ from memory_server.serving.http.middleware import (
     PAGE,
     Enter,
     Middleware,
-    RateLimiter,
     is_modern,
 )
 from memory_server.serving.http.principals import Tokens, caller_of, has_entered
+from memory_server.serving.http.rate_limits import RateLimiter
 from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals

@@ -10,9 +10,8 @@ import asyncio
 import logging
 import re
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -39,6 +38,7 @@ from memory_server.serving.http.principals import (
     named_in,
     wire_from,
 )
+from memory_server.serving.http.rate_limits import LARGE_BYTES, RateLimiter
 from memory_server.serving.http.refusals import HttpError, refused_for
 
 log = logging.getLogger(__name__)
@@ -47,14 +47,6 @@ MOST_HEAD_BYTES = 16 * 1024
 """Bytes of the names and values of a request's headers."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of a request's body."""
-LARGE_BYTES, LARGE_BYTES_PER_SECOND = 16 * 1024, 8 * 1024 * 1024
-"""Requests of a tenant with more than this are carried out one after the other, and so many bytes of them in a second:
-to read them takes a tenth of the event loop."""
-LARGE_AT_ONCE = 4
-"""Large requests of a tenant that are in memory at the same time, at most `MOST_BYTES` each; others wait unread. One
-that comes slowly leaves room for others."""
-MOST_WAITING = 128
-"""Calls of a tenant that wait for those that are carried out: a gateway asks for all its users at once."""
 BODY_SECONDS = 30.0
 """How long a whole body may take."""
 TOO_MANY_SECONDS = 0.1
@@ -67,59 +59,6 @@ _OPERATORS, PAGE = "/metrics", "/web"
 
 Enter = Callable[[str | None], Awaitable[Principal | None]]
 """Gives the caller with this token, which may be missing; None: nobody enters with it."""
-
-
-class RateLimiter:
-    """The limits of one tenant: `per_minute` requests, a tenth of them at once, `concurrent` of each kind at the same
-    time, and `MOST_WAITING` calls that wait for those."""
-
-    def __init__(self, per_minute: int, concurrent: int) -> None:
-        self._per_second = per_minute / 60
-        self._bucket = self._left = max(1.0, per_minute / 10)
-        self._concurrent = concurrent
-        self._filled = time.monotonic()
-        self._admitted: Counter[str] = Counter()
-        self._turns = asyncio.Semaphore(concurrent)
-        self._unanswered = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._large = asyncio.Lock()
-        self._next_large = 0.0
-
-    @asynccontextmanager
-    async def request(self, kind: str) -> AsyncIterator[None]:
-        """One request of this kind, from its head to its answer. Raises HttpError: there are too many in this minute,
-        or too many at the same time."""
-        now = time.monotonic()
-        self._left = min(self._bucket, self._left + (now - self._filled) * self._per_second)
-        self._filled = now
-        if self._left < 1:
-            wait = (1 - self._left) / self._per_second
-            raise HttpError(429, "busy", "Too many requests; wait a little.", {"retry-after": str(int(wait) + 1)})
-        most = self._concurrent + (MOST_WAITING if kind == "calls" else 0)
-        if self._admitted[kind] >= most:
-            raise HttpError(
-                429, "busy", f"Too many {kind} at the same time; wait for one to end.", {"retry-after": "1"}
-            )
-        self._left -= 1
-        self._admitted[kind] += 1
-        try:
-            yield
-        finally:
-            self._admitted[kind] -= 1
-
-    def large(self) -> AbstractAsyncContextManager[None]:
-        """One request that may be large, from its body to its answer; beyond `LARGE_AT_ONCE`, others wait."""
-        return self._unanswered
-
-    @asynccontextmanager
-    async def turn(self, size: int) -> AsyncIterator[None]:
-        """Carry out one call with a body of `size` bytes, which was read: a slow client takes no turn. Calls beyond
-        `concurrent` wait, and large ones for the one before and its time."""
-        async with self._large if size > LARGE_BYTES else nullcontext():
-            if size > LARGE_BYTES:
-                await asyncio.sleep(self._next_large - time.monotonic())
-                self._next_large = time.monotonic() + size / LARGE_BYTES_PER_SECOND
-            async with self._turns:
-                yield
 
 
 @dataclass(frozen=True)

@@ -385,6 +385,7 @@ class ScopeRows:
             (where.expired_by_ms is not None, "e.expires_ms <= ?", where.expired_by_ms),
             (where.archived_by_ms is not None, "e.archived_ms <= ?", where.archived_by_ms),
             (held, self.HOLDS, held),
+            (where.untitled, "e.title = ''"),
             (where.ref_prefix, "substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix),
         ]
         chosen = [(sql, values) for given, sql, *values in each if given]

@@ -1,0 +1,366 @@
+"""Whether two texts say the same: only words and signs without a meaning of their own may differ.
+
+An article or a copula in running text says nothing. A letter that is a name (plan A), a word in another case (IT, it),
+a sign, a number, a negation and another order of the words are differences. A whole sentence that only one of the texts
+has is a fact more, and no contradiction. Pure; knows no notes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import IntEnum
+from typing import Final
+
+from nlp.index_terms import cased_form, index_form
+from sandbox.locale import _
+
+_NUMBERS: Final = re.compile(r"\d+(?:[.:]\d+)*")
+_NEGATIONS: Final = re.compile(
+    r"[不没別别勿无無禁未]|\b(?:not|never|no|without|none|cannot)\b|n['’]t\b|ない|なし|なく|ません"
+)
+_HAN: Final = r"\u3400-\u9fff"
+_HIRAGANA: Final = r"\u3041-\u309f"
+_KATAKANA: Final = r"\u30a1-\u30ff"
+_LETTER: Final = rf"[^\W\d_{_HAN}\u3041-\u30ff]"
+_CLOSING: Final = r"[\s)\]}*`'\"\u2018-\u201f\u300d\u300f\u3001\u3002]|$"
+_MARKS: Final = (
+    rf"[.,;:!]{{1,64}}+(?={_CLOSING})"
+    r"|(?<=[\u3041-\u9fff])[.,;:!]+(?!=)"
+    r"|(?<=\S)[.,;:!](?=[\u3041-\u9fff])"
+    r"|(?<=\w),(?=\w)"
+)
+"""Signs that end a sentence or a part of it. Not those that a word begins with, as in `.env` or `../a`, and not those
+within a word or before `=`. At most 64 at once: without a bound, each place in a long row of dots before a word is
+tried to the end of the row."""
+_PIECES: Final = re.compile(
+    rf"(?P<quote>[`'\"\u2018-\u201f\u300c-\u300f\ufe0e\ufe0f])"
+    rf"|(?P<mark>[\u2014\u3001\u3002]|(?<=[^\s.,;:!])(?:{_MARKS}))"
+    rf"|(?P<word>{_LETTER}{{2,}}(?:-{_LETTER}{{2,}})*|{_LETTER}+|[{_HAN}]|[{_HIRAGANA}]+|[{_KATAKANA}]+|\d+)"
+    rf"|(?P<sign>[^\w\s]|_)"
+)
+_SENTENCE_ENDS: Final = frozenset(".;!?\u3002")
+_RUNNING_BEFORE: Final = re.compile(r"[\s(\"\u201c\u300c]")
+_RUNNING_AFTER: Final = re.compile(r"[.,;:!?)\"\u201d\u300d]{0,3}(?:\s|$)|[\u3001\u3002]")
+_WORD_FOLLOWS: Final = re.compile(rf"\s+[`'\"\u2018-\u201f]?(?P<word>\d|{_LETTER}+|[{_HAN}\u3041-\u30ff])")
+
+_ARTICLES: Final = frozenset(("a", "an", "the"))
+_COPULAS: Final = frozenset(("is", "are", "am"))
+_EMPTY_CHINESE: Final = frozenset("的了是呢啊呀来")
+_NO_NOUNS: Final = frozenset(
+    [
+        "is",
+        "are",
+        "was",
+        "were",
+        "am",
+        "be",
+        "has",
+        "have",
+        "had",
+        "will",
+        "would",
+        "can",
+        "may",
+        "must",
+        "and",
+        "or",
+        "but",
+        "of",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "with",
+        "to",
+        "as",
+        "than",
+        "if",
+        "when",
+        "then",
+        "few",
+        "little",
+        "lot",
+    ]
+)
+"""Words before which `a` is not an article, but a name as in "plan a is", or part of a quantity as in "a few"."""
+_PREPOSITIONS: Final = frozenset(
+    [
+        "of",
+        "by",
+        "in",
+        "on",
+        "at",
+        "for",
+        "with",
+        "from",
+        "to",
+        "as",
+        "per",
+        "via",
+        "through",
+        "because",
+        "since",
+        "during",
+        "within",
+        "into",
+    ]
+)
+_LIMITS: Final = frozenset(
+    [
+        "only",
+        "except",
+        "unless",
+        "if",
+        "until",
+        "till",
+        "but",
+        "before",
+        "after",
+        "when",
+        "while",
+        "instead",
+        "unlike",
+        "almost",
+        "nearly",
+        "formerly",
+        "仅",
+        "只",
+        "除",
+        "若",
+        "如",
+        "但",
+        "才",
+        "前",
+        "后",
+        "时",
+    ]
+)
+"""Words with which a part of a sentence takes something back from the rest of it."""
+_MOST_COMPARED: Final = 4_000_000
+"""Pairs of words of two texts above which no picture of all their differences is made, only of the first."""
+
+
+class _Bound(IntEnum):
+    """What stands between two words."""
+
+    NOTHING = 0
+    CLAUSE = 1
+    """A comma, a colon or a dash."""
+    LINE = 2
+    """The end of a line, and nothing else."""
+    SENTENCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words and signs of a text that mean something. `bounds[n]` stands before word n, the last one at the end."""
+
+    words: tuple[str, ...]
+    bounds: tuple[_Bound, ...]
+
+    def sentence_end(self, start: int) -> int:
+        """The place after the last word of the sentence or line with word `start`."""
+        end = start + 1
+        while end < len(self.words) and self.bounds[end] < _Bound.LINE:
+            end += 1
+        return end
+
+    def begins_sentence(self, place: int) -> bool:
+        return self.bounds[place] >= _Bound.LINE
+
+
+def difference(one: str, other: str) -> str:
+    """The fact in which two texts differ, as people read it; empty: in none, though one may say something more."""
+    first = _words_of(one)
+    second = _words_of(other)
+    if first.words == second.words:
+        return _other_numbers(one, other)
+    if others := _other_numbers(one, other) or _other_negations(one, other):
+        return others
+    shorter, longer = sorted((first, second), key=lambda text: len(text.words))
+    if len(shorter.words) < len(longer.words) and _only_adds(shorter, longer):
+        return ""
+    return _pictured(first.words, second.words)
+
+
+def same_words(one: str, other: str) -> bool:
+    """Whether two texts say the same and none says more."""
+    return _words_of(one).words == _words_of(other).words and not _other_numbers(one, other)
+
+
+def _other_numbers(one: str, other: str) -> str:
+    """Numbers of each text that the other lacks; empty where only one of them has more."""
+    first, second = (Counter(_NUMBERS.findall(_normal(text))) for text in (one, other))
+    left = first - second
+    right = second - first
+    if left and right:
+        return _("{left} against {right}", ", ".join(left), ", ".join(right))
+    return ""
+
+
+def _other_negations(one: str, other: str) -> str:
+    first, second = (len(_NEGATIONS.findall(index_form(text))) for text in (one, other))
+    if first == second:
+        return ""
+    return _("{negations} against {negations2} negations", first, second)
+
+
+def _only_adds(shorter: _Words, longer: _Words) -> bool:
+    """Whether the longer text has all words of the shorter one in their order, and beside them only whole sentences and
+    lines, or a part at the end of a sentence that does not limit it."""
+    here = there = 0
+    began: tuple[int, int] | None = None
+    while there < len(longer.words):
+        if longer.begins_sentence(there):
+            began = (here, there) if shorter.begins_sentence(here) else None
+        if here < len(shorter.words) and shorter.words[here] == longer.words[there]:
+            here += 1
+            there += 1
+            continue
+        end = longer.sentence_end(there)
+        if _is_part_more(shorter, here, longer, there, end):
+            there = end
+        elif began is not None:
+            here = began[0]
+            there = end
+        else:
+            return False
+    return here == len(shorter.words)
+
+
+def _is_part_more(shorter: _Words, here: int, longer: _Words, start: int, end: int) -> bool:
+    """Whether the words from `start` to `end` add a part to a sentence that ends in the shorter text at `here`: "in
+    Redis", and "in Redis, by key"."""
+    part = longer.words[start:end]
+    begins = longer.bounds[start] == _Bound.CLAUSE or part[0] in _PREPOSITIONS
+    ends = longer.bounds[end] == _Bound.SENTENCE and shorter.bounds[here] == _Bound.SENTENCE
+    return begins and ends and len(part) > 1 and _LIMITS.isdisjoint(part)
+
+
+def _pictured(first: Sequence[str], second: Sequence[str]) -> str:
+    """The first difference of two lists of words that are not equal."""
+    if sorted(first) == sorted(second):
+        return _("another order of the words")
+    least = min(len(first), len(second))
+    start = next((place for place in range(least) if first[place] != second[place]), least)
+    before = first[start:]
+    after = second[start:]
+    end = next((place for place in range(least - start) if before[-1 - place] != after[-1 - place]), least - start)
+    before = before[: len(before) - end]
+    after = after[: len(after) - end]
+    if len(before) * len(after) > _MOST_COMPARED:
+        return _against(before[:1], after[:1])
+    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    _step, left, left_end, right, right_end = next(step for step in steps if step[0] != "equal")
+    return _against(before[left:left_end], after[right:right_end])
+
+
+def _against(left: Sequence[str], right: Sequence[str]) -> str:
+    nothing = _("nothing")
+    return _("{left} against {right}", " ".join(left) or nothing, " ".join(right) or nothing)
+
+
+def _normal(text: str) -> str:
+    """`text` as its words are compared: full-width as plain and Traditional as Simplified, but with its case, its
+    accents, and raised digits as such: `m²` is not `m2`."""
+    if text.isascii():
+        return text
+    return cased_form("".join(map(_raised, text)))
+
+
+def _raised(char: str) -> str:
+    if char.isascii():
+        return char
+    kind = unicodedata.decomposition(char).partition(" ")[0]
+    if kind == "<super>":
+        return f"^{char}"
+    return f" {char}" if kind == "<fraction>" else char
+
+
+def _words_of(text: str) -> _Words:
+    words: list[str] = []
+    bounds: list[_Bound] = []
+    bound = _Bound.SENTENCE
+    for piece in _pieces(_normal(text)):
+        bound = max(bound, piece.bound)
+        if not piece.word:
+            continue
+        words.append(piece.word)
+        bounds.append(bound)
+        bound = _Bound.NOTHING
+    return _Words(tuple(words), (*bounds, max(bound, _Bound.LINE)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A word as it is compared, and what stands before it; a word that is empty says nothing."""
+
+    word: str
+    bound: _Bound
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    bound = _Bound.SENTENCE
+    end = 0
+    for match in _PIECES.finditer(text):
+        if "\n" in text[end : match.start()]:
+            bound = max(bound, _Bound.LINE)
+        end = match.end()
+        if match.lastgroup == "quote":
+            continue
+        if match.lastgroup == "mark":
+            ends_sentence = not _SENTENCE_ENDS.isdisjoint(match[0])
+            bound = max(bound, _Bound.SENTENCE if ends_sentence else _Bound.CLAUSE)
+            continue
+        yield _Piece(_compared(text, match, begins=bound >= _Bound.LINE), bound)
+        bound = _Bound.SENTENCE if match[0] == "?" else _Bound.NOTHING
+    if "\n" in text[end:]:
+        bound = max(bound, _Bound.LINE)
+    yield _Piece("", bound)
+
+
+def _compared(text: str, match: re.Match[str], *, begins: bool) -> str:
+    """The word or sign of a match as it is compared; empty where it says nothing. `begins`: it begins a sentence, where
+    a capital letter says nothing."""
+    word = match[0].replace("-", "") if len(match[0]) > 1 else match[0]
+    if word in _EMPTY_CHINESE:
+        return ""
+    before = text[match.start() - 1 : match.start()]
+    if not word.isalpha() or (before and not _RUNNING_BEFORE.fullmatch(before)):
+        return word
+    capitalized = word[0].isupper() and (word[1:].islower() or word == "A")
+    lowered = word.lower() if begins and capitalized else word
+    if _is_empty(lowered, text, match.end()):
+        return ""
+    if word == "A" or not _RUNNING_AFTER.match(text, match.end()):
+        return word
+    return _singular(lowered)
+
+
+def _is_empty(word: str, text: str, end: int) -> bool:
+    """Whether a word in running text is an article or a copula: a word must follow it, and a noun an article."""
+    if word not in _ARTICLES and word not in _COPULAS:
+        return False
+    following = _WORD_FOLLOWS.match(text, end)
+    if following is None:
+        return False
+    return word in _COPULAS or following["word"] not in _NO_NOUNS
+
+
+def _singular(word: str) -> str:
+    """A word without the ending by which an English noun or verb agrees in number: workers, retries, matches. Names in
+    capitals and short words have none, and neither has what cannot be said without it, such as `https`."""
+    if len(word) < 4 or not (word.isascii() and word.islower() and word.endswith("s")):
+        return word
+    if word.endswith(("ss", "us", "is")) or not re.search("[aeiouy]", word[:-1]):
+        return word
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-2] if word.endswith(("ses", "xes", "zes", "ches", "shes")) else word[:-1]
