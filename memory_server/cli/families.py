@@ -250,25 +250,41 @@ def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
 # --- history -------------------------------------------------------------------------------------------------
 
 
+def engines_of(app: App, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
+    """The engines whose changes are meant: by `keeps`, by --family, by -c, or by --before; otherwise all. Raises
+    InvalidInput: the family has no history."""
+    engines: Sequence[Lifecycle] = app.memories.engines
+    if getattr(flags, "before", None) is not None:
+        engines = [engine_of(engines, flags.before)]
+    if flags.family == "layers":
+        raise InvalidInput("The files of layers have no history here; git keeps one where they are in a repository.")
+    named = hasattr(flags, "conversation")
+    if flags.family is not None or named:
+        keeps = "conversations" if named or flags.family in OF_CONVERSATIONS else "knowledge"
+    return [engine for engine in engines if keeps in (None, engine.keeps)]
+
+
+async def past_changes(
+    engines: Sequence[Lifecycle], flags: Namespace, conversation: str | None, limit: int
+) -> list[PastChange]:
+    """The newest changes of these engines first: up to `limit` of each place that is looked at."""
+    changes: list[PastChange] = []
+    before = getattr(flags, "before", None)
+    for engine in engines:
+        places: Sequence[str | None] = [conversation]
+        if flags.family is not None and engine.keeps == "knowledge":
+            places = [place for place in await engine.places() if place.partition("/")[0] == flags.family]
+        for place in places:
+            changes += await engine.history(place, before=before, limit=limit)
+    return sorted(changes, key=lambda change: -change.at_ms)
+
+
 async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None:
     """The changes of all engines, or of the one that `keeps` this."""
     limit = limit_of(flags, 20)
     only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    engines: Sequence[Lifecycle] = app.memories.engines
-    if flags.before is not None:
-        engines = [engine_of(engines, flags.before)]
-    if flags.family == "layers":
-        raise InvalidInput("The files of layers have no history here; git keeps one where they are in a repository.")
-    if flags.family is not None or only is not None:
-        keeps = "conversations" if only or flags.family in OF_CONVERSATIONS else "knowledge"
-    changes: list[PastChange] = []
-    engines = [engine for engine in engines if keeps in (None, engine.keeps)]
-    for engine in engines:
-        of_family = flags.family is not None and engine.keeps == "knowledge"
-        names = [each for each in await engine.places() if each.partition("/")[0] == flags.family]
-        for place in names if of_family else [only]:
-            changes += await engine.history(place, before=flags.before, limit=limit + 1)
-    changes.sort(key=lambda change: -change.at_ms)
+    engines = engines_of(app, flags, keeps)
+    changes = await past_changes(engines, flags, only, limit + 1)
     if flags.json:
         for change in changes[:limit]:
             line = {"change": change.id, "place": change.place, "at": iso(change.at_ms), "by": change.by}

@@ -1,4 +1,4 @@
-"""Taking back and keeping in order: `undo`, `pin`, `pause`, `resume`, `cleanup`, `backup` and its kin, `doctor`."""
+"""Keeping in order: `pin`, `pause`, `resume`, `cleanup`, `backup` and its kin, `doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from rich.text import Text
 
@@ -18,7 +17,7 @@ from memory_server.app import NO_OPENCC, App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import describe, running
-from memory_server.cli.inspection import chosen, each, not_copied, step_text, tally_text, whereabouts, with_id
+from memory_server.cli.inspection import chosen, each, not_copied, tally_text, whereabouts, with_id
 from memory_server.cli.terminal import (
     clipped,
     complain,
@@ -32,22 +31,16 @@ from memory_server.cli.terminal import (
     watched,
     write,
 )
-from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.history import name_of
 from memory_server.conversations.lifecycle import outdated_text
-from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.backups import Mode
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding
-from memory_server.kernel.times import iso
-from memory_server.memories import forgetting
 from memory_server.tools.archive import REASONS, kept_text
-from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import padded
@@ -59,58 +52,6 @@ SHOWN = 20
 SHOWN_WORDS = 6
 _DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
 _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-async def undo(app: App, flags: Namespace) -> None:
-    away = flags.memory is not None or flags.pattern or flags.since or flags.until
-    if bool(away) == (flags.change is not None):
-        raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
-    if not flags.dry_run:
-        app.settings.refuse_change("undo")
-    if away:
-        await _bring_back(app, flags)
-        return
-    if flags.dry_run:
-        raise InvalidInput(
-            "--dry-run works only with --memory. To reverse a change you have undone, undo the new change."
-        )
-    place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    done, out = await forgetting.undo(app.memories.engines, flags.change, place, by="undo_change"), console()
-    out.print(escape(_("Undid {change}; change {id}.", flags.change, done.id)))
-    for step in done.steps:
-        out.print(Text(f"- {step_text(step)}"))
-    for reason in done.refused:
-        complain(reason)
-
-
-async def _bring_back(app: App, flags: Namespace) -> None:
-    """Each memory may be in another archive; an id may be typed by its beginning."""
-    zone, wanted, known = app.settings.zone, list(flags.memory or ()), set[str]()
-    since, until = moment_ms("--since", flags.since, zone), moment_ms("--until", flags.until, zone)
-    names, out = await chosen(app, flags), console()
-    for name in names:
-        entries = await app.conversation(name).archive.entries()
-        ids = {key for entry in entries for one in wanted if _is_meant(key := name_of(entry), one, entry)}
-        known |= {one for one in wanted for key in ids if key.startswith(one)}
-        if wanted and not ids:
-            continue
-        asked: dict[str, Any] = {"ids": sorted(ids), "dry_run": flags.dry_run, "conversation_id": name}
-        times = {"removedSince": since, "removedUntil": until}
-        asked |= {field: iso(time_ms) for field, time_ms in times.items() if time_ms is not None}
-        if not (ids or since or until) or flags.pattern:
-            asked["pattern"] = flags.pattern or "/./"
-        answer = await called(app, "restore_memories_from_archive", asked)
-        if answer.structured["restored"] or answer.structured["inTheWay"] or len(names) == 1:
-            text = escape(answer.text)
-            out.print(Text.from_markup(f"[bold]{escape(name)}[/] {text}" if len(names) > 1 else text))
-    if missing := [one for one in wanted if one not in known]:
-        raise MemoryNotFound(
-            "No archive has `{memory}`; `memory-server search --archived` lists what can come back.", missing[0]
-        )
-
-
-def _is_meant(key: str, given: str, entry: Archived) -> bool:
-    return key == given or (isinstance(entry.memory, ShortTermMemory) and bool(given) and key.startswith(given))
 
 
 async def pin(app: App, flags: Namespace) -> None:

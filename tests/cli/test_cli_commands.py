@@ -94,7 +94,6 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
         (["cleanup", "-c", "nosuch"], 2, "There is no conversation nosuch"),
         (["pin", "nosuch"], 1, "No short-term memory has the id `nosuch`"),
         (["undo", "1-abcd"], 2, "There is no change 1-abcd; `memory-server history` lists the changes"),
-        (["undo"], 2, "Give the id of a change, or --memory"),
         (["backup", "--data-dir", "x", "list"], 2, "Write `memory-server backup list`"),
         (["import", "nowhere.jsonl"], 2, "nowhere.jsonl cannot be read"),
         (["--conversation", "a\nb", "list"], 2, "The flag `--conversation`"),
