@@ -348,6 +348,7 @@ def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
     both = ("demo, tools, call", _("Try it on a sample chat; list tools, and call one."))
     demo = add("demo", "demo.demo", about, "demo", opens=False, listed=both)
+    _switch(demo, "--all", _("ask all questions, and show what comes by chance"))
     _switch(demo, "--why", _("also the words and points by which each memory came"))
     about = _("List the tools, or show one with an example.")
     tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False, listed=_UNLISTED)

@@ -82,11 +82,21 @@ async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, i
     return len(names), failed
 
 
+def taken_text(place: str, counts: str, *, dry_run: bool, change_id: str | None = None) -> str:
+    """`tea: 3 new, 1 replaced (change 4-37a8)`: what a restore or an import did to a place, or would do, as markup."""
+    if dry_run:
+        return _("[bold]{place}[/] would get {counts}", escape(place), counts)
+    change = _(" (change {change_id})", change_id) if change_id else ""
+    return _("[bold]{place}[/]: {counts}{change}", escape(place), counts, change)
+
+
 def tally_text(tally: MergeCounts) -> str:
-    """`3 new, 1 replaced`: what a restore or an import did, in words."""
+    """`3 new, 1 replaced`."""
+    added = _("{count} new", tally.added)
+    if tally.forgotten:
+        added = _("{count} new, {forgotten} of them forgotten before", tally.added, tally.forgotten)
     parts = (
-        (tally.added, _("{count} new", tally.added)),
-        (tally.forgotten, _("{count} of them forgotten before", tally.forgotten)),
+        (tally.added, added),
         (tally.replaced, _("{count} replaced", tally.replaced)),
         (tally.removed, _("{count} removed", tally.removed)),
         (tally.unchanged, _("{count} unchanged", tally.unchanged)),

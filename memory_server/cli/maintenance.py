@@ -16,8 +16,8 @@ from rich.text import Text
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
-from memory_server.cli.daemon import describe, running
-from memory_server.cli.inspection import chosen, each, not_copied, tally_text, whereabouts, with_id
+from memory_server.cli.daemon import describe, running_for
+from memory_server.cli.inspection import chosen, each, not_copied, taken_text, tally_text, whereabouts, with_id
 from memory_server.cli.terminal import (
     clipped,
     complain,
@@ -43,13 +43,15 @@ from memory_server.kernel.text import Finding
 from memory_server.tools.archive import REASONS, kept_text
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-from sandbox.language import padded
+from sandbox.language import cells, padded
 from sandbox.locale import N_, _, counted, n_, term, translated
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20
 """Memories of a conversation that `doctor --reindex --dry-run` shows."""
 SHOWN_WORDS = 6
+_SUBJECT_CELLS = 20
+"""Columns of what a line of `doctor` is about; a longer name pushes its line to the right."""
 _DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
 _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -92,7 +94,7 @@ async def pause(app: App, flags: Namespace) -> None:
 async def resume(app: App, _flags: Namespace) -> None:
     paused = app.paused()
     app.home.pause.remove()
-    console().print(_("Memory goes on.") if paused else _("Memory was not paused."))
+    console().print(_("Memory resumed.") if paused else _("Memory was not paused."))
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
@@ -174,15 +176,14 @@ async def restore(app: App, flags: Namespace) -> int:
     with progress(_("restoring"), known.get(flags.name, 0)) as advance:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
-    verb = translated(_("would get") if dry_run else _("got"))
-    for one in done:
-        change = _(" (change {change_id})", one.change_id) if one.change_id else ""
-        entries = one.keeps == "knowledge"
-        counts = _("{added:,} entries", one.counts.added) if entries else tally_text(one.counts)
-        console().print(f"[bold]{escape(one.place)}[/] {verb} {translated(counts)}{translated(change)}")
-        for reason in one.left_out:
+    for restored in done:
+        counts = tally_text(restored.counts)
+        if restored.keeps == "knowledge":
+            counts = counted(restored.counts.added, "entry")  # after an overwrite they need not be new
+        console().print(taken_text(restored.place, counts, dry_run=dry_run, change_id=restored.change_id))
+        for reason in restored.left_out:
             complain(_("left out: {reason}.", reason))
-    return 1 if any(one.left_out for one in done) else 0
+    return 1 if any(restored.left_out for restored in done) else 0
 
 
 async def delete(app: App, flags: Namespace) -> None:
@@ -315,15 +316,18 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         yield finding
     if tenants := app.home.tenant_names():
         yield Finding("note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants)))
-    for place, known in await asyncio.to_thread(running):
+    for place, known in await asyncio.to_thread(running_for, app.home.shown):
         yield Finding("ok" if known else "warning", _("shared process"), describe(place, known))
 
 
 def _print(found: Sequence[Finding]) -> None:
     out = console()
-    for finding in found:
+    subjects = [translated(finding.about) for finding in found]
+    width = min(_SUBJECT_CELLS, max(map(cells, subjects), default=0))
+    for finding, subject in zip(found, subjects, strict=True):
         grade = f"[{STYLES[finding.grade]}]{padded(finding.grade, 8)}[/]"
-        out.print(f"{grade} {escape(finding.about)}: {escape(finding.what)}")
+        blanks = " " * max(0, width - cells(subject))
+        out.print(f"{grade} {escape(subject)}{blanks}  {escape(finding.what)}")
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
     errors, warnings = counted(counts["error"], "error"), counted(counts["warning"], "warning")
     # Not `counted`: the notes that people keep are counted too, and have another word in Chinese.
