@@ -57,8 +57,8 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
         await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
     out.print(
         _(
-            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; there are {long_term} triggers. "
-            "Now it is later, and {name} says:\n",
+            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; there are {long_term} "
+            "triggers. Now it is later, and {name} says:\n",
             messages,
             conversation_id,
             len(chat.short_term),

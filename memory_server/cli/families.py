@@ -16,7 +16,17 @@ from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, step_text, whereabouts
-from memory_server.cli.terminal import TEXT_CELLS, clipped, console, escape, hint, print_columns, time_text, write
+from memory_server.cli.terminal import (
+    TEXT_CELLS,
+    clipped,
+    console,
+    escape,
+    hint,
+    print_columns,
+    spoken,
+    time_text,
+    write,
+)
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, Sought
@@ -64,11 +74,20 @@ def print_items(app: App, items: Sequence[Item], flags: Namespace, nothing: str)
         for item in shown:
             when = time_text(item.at_ms, app.settings.zone)
             title = "" if item.title == item.id else clipped(item.title, 30)
-            rows.append((item.id, item.place, when, title, clipped(item.text, TEXT_CELLS)))
+            rows.append((item.id, item.place, when, title, clipped(spoken(item.text), TEXT_CELLS)))
         print_columns(rows)
     else:
         console().print(nothing)
     hint_more(len(items) - len(shown))
+
+
+def nothing_text(family: str | None, *, archived: bool, narrowed: bool = False) -> str:
+    """What is said of an empty list. `narrowed`: words or a user were given, so others may be there."""
+    if archived:
+        return _("Nothing like that is in the archive.")
+    if narrowed:
+        return _("No entry matches.")
+    return _("No {family} yet.", _(family)) if family else _("No entries yet.")
 
 
 def item_json(item: Item) -> dict[str, Any]:
@@ -96,7 +115,7 @@ async def list_(app: App, flags: Namespace) -> None:
     limit, named = limit_of(flags), hasattr(flags, "conversation")
     if flags.family or flags.archived or (named and flags.json):
         sought = Sought(family=flags.family, archived=flags.archived)
-        print_items(app, await found(app, flags, sought), flags, _("There are no such entries."))
+        print_items(app, await found(app, flags, sought), flags, nothing_text(flags.family, archived=flags.archived))
         return
     if (pause := app.paused()) is not None and not flags.json:
         console().print(escape(pause.text(app.settings.zone)))
@@ -147,7 +166,7 @@ async def _list_memories(app: App, conversation: Conversation, limit: int) -> No
     held = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
     for memory in held[:limit]:
         pinned = " " + term(_("pinned")) if memory.pinned else ""
-        text = clipped(memory.text, TEXT_CELLS)
+        text = clipped(spoken(memory.text), TEXT_CELLS)
         short.append((memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}{pinned}", text))
     kept = sorted(await conversation.long_term.memories(), key=lambda memory: -memory.created_ms)
     long += [(one.name, time_text(one.created_ms, zone), clipped(one.trigger, TEXT_CELLS)) for one in kept[:limit]]

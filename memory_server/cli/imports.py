@@ -19,7 +19,7 @@ from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
 from memory_server.cli.incoming_files import named, read
 from memory_server.cli.inspection import ask, taken_text, tally_text
-from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, time_text
+from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, spoken, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
@@ -39,7 +39,7 @@ from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport
-from sandbox.locale import _, counted, foreign, term, translated
+from sandbox.locale import _, counted, foreign, term
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
@@ -223,7 +223,7 @@ def _print_memories(app: App, contents: Contents) -> None:
     out = console()
     for memory in contents.short_term:
         when = time_text(memory.time_ms, app.settings.zone)
-        out.print(Text(f"  {when}  {clipped(memory.text, TEXT_CELLS)}"))
+        out.print(Text(f"  {when}  {clipped(spoken(memory.text), TEXT_CELLS)}"))
     for kept in contents.long_term:
         out.print(Text(f"  {kept.name}: {clipped(kept.prompt, TEXT_CELLS)}"))
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, time_text, write
+from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, spoken, time_text, write
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalls import Line
@@ -100,4 +100,4 @@ def _shown(item: Line, texts: Mapping[str, str]) -> str:
     if item.get("tier") in ("trigger", "note"):
         return str(item["id"])
     points = f" {item['relevance']:.1f}" if "relevance" in item else ""
-    return f"{item['id']}{points} {clipped(texts.get(item['id']) or term('no longer stored'), TEXT_CELLS)}"
+    return f"{item['id']}{points} {clipped(spoken(texts.get(item['id'], '')) or term('no longer stored'), TEXT_CELLS)}"

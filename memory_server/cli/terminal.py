@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.messages import with_roles
 from sandbox.locale import _, counted, term, translated
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
         for step in steps:
             yield step
             advance()
+
+
+def spoken(text: str) -> str:
+    """A text of `role: content` lines with the roles in the reader's language."""
+    return translated(with_roles(text))
 
 
 def escape(text: str) -> str:

@@ -73,13 +73,12 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
         return [Finding("error", _("triggers"), _("they cannot run here: {reason}", error))]
     missing = [layer for layer in layers if not layer.holds]
     if missing:
-        return [
-            Finding("warning", _("triggers"), _without(layer))
-            for layer in missing
-        ]
+        return [Finding("warning", _("triggers"), _without(layer)) for layer in missing]
     walls = [layer.title for layer in layers if not layer.is_attempt]
     attempts = len(layers) - len(walls)
-    active = _("sandbox active: {walls} are isolated, all {attempts} escape tests were blocked", joined(", ", walls), attempts)
+    active = _(
+        "sandbox active: {walls} are isolated, all {attempts} escape tests were blocked", joined(", ", walls), attempts
+    )
     return [Finding("ok", _("triggers"), active)]
 
 

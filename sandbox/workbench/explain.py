@@ -31,7 +31,8 @@ _LITERALS = frozenset(("number", "string", "true", "false", "null", "undefined",
 @dataclass(frozen=True, slots=True)
 class Operand:
     """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
-    `role`: of a decision that is not the verdict."""
+    `role`: of a decision that is not the verdict. `is_compared`: it is a side of a comparison, which has a value and is
+    not true or false by itself."""
 
     number: int
     depth: int
@@ -39,6 +40,7 @@ class Operand:
     text: str
     start: int
     end: int
+    is_compared: bool
 
 
 def word(verdict: Verdict) -> str:
@@ -63,23 +65,23 @@ def operands(source: Source) -> list[Operand]:
     if source.broken:
         return []
     parts = (
-        (node, depth, role if depth == 0 and role != "verdict" else "")
+        (part, role if part[1] == 0 and role != "verdict" else "")
         for decision, role in syntax.decisions(source)
-        for node, depth in _parts(decision)
+        for part in _parts(decision)
     )
     return [
-        Operand(number, depth, role, " ".join(source.of(node).split()), node.start_byte, node.end_byte)
-        for number, (node, depth, role) in enumerate(islice(parts, MOST_OPERANDS))
+        Operand(number, depth, role, " ".join(source.of(node).split()), node.start_byte, node.end_byte, is_side)
+        for number, ((node, depth, is_side), role) in enumerate(islice(parts, MOST_OPERANDS))
     ]
 
 
-def _parts(decision: Node) -> Iterator[tuple[Node, int]]:
-    """The decision, its operands, and the sides of comparisons; each with its depth."""
+def _parts(decision: Node) -> Iterator[tuple[Node, int, bool]]:
+    """The decision, its operands, and the sides of comparisons; each with its depth, and whether it is such a side."""
     pending = [(decision, 0, False)]
     while pending:
         node, depth, is_side = pending.pop()
         node = bare(node)
-        yield node, depth
+        yield node, depth, is_side
         if depth >= _MOST_DEPTH or node.type in FUNCTIONS or is_side:
             continue
         operator, both = operator_of(node), sides(node)
@@ -140,6 +142,8 @@ def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) 
         times, last, value = values.get(one.number, (0, 0, ""))
         sign = "-" if times == 0 else "true" if last else "false"
         more = f" = {value}" if value not in ("", "true", "false") else ""
+        if one.is_compared and times and value:
+            sign, more = "", f" = {value}"
         if times > 1:
             more += _(" ({times} times, the last)", times)
         role = f"{one.role}: " if one.role else ""

@@ -109,7 +109,7 @@ def test_the_last_change_of_a_family_is_found_behind_a_later_one_of_another(
     assert word in out
     assert word not in run("list", "--family", family)[1]
     others = "notes" if later_tool == "remember" else "triggers"
-    assert "There are no such entries." not in run("list", "--family", others)[1]
+    assert not run("list", "--family", others)[1].startswith("No ")
 
 
 def test_c_takes_the_last_change_of_that_conversation(run: Run) -> None:

@@ -119,7 +119,8 @@ def _say_what_stays(folder: Path, idle_minutes: float) -> None:
         _say(_("The memories stay in {folder}. To remove them, delete this folder.", folder))
     if running_for(str(folder)):
         sentence = _(
-            "The shared process ends {minutes:g} minutes after its last window; `memory-server daemon stop` ends it now.",
+            "The shared process ends {minutes:g} minutes after its last window; `memory-server daemon stop` ends it "
+            "now.",
             idle_minutes,
         )
         _say(sentence)
