@@ -56,7 +56,6 @@ LIBRARIES = (
     "found unexpected end of stream",
     "found unknown escape character {what}",
     "ignored explicit argument {what}",
-    "invalid choice: {what} (choose from {more})",
     "invalid {what} value: {more}",
     "mapping values are not allowed here",
     "not allowed with argument {what}",

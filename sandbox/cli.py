@@ -12,6 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sandbox.language import ABOUT_FLAG, LANGUAGES, Parser, begin_again_in_utf8_mode, language_of
@@ -89,6 +90,10 @@ _NEW = _("""\
 write an example of a trigger to begin with, and a fixture beside it
 example:
   trigger-sandbox new birthday --name 小满的生日""")
+_MEANT = MappingProxyType(
+    {"lint": "check", "validate": "check", "simulate": "run", "replay": "timeline", "eval": "run"}
+)
+"""Commands that people try, and which one they mean."""
 _KINDS = ("birthday", "anniversary", "date", "keyword", "mood", "place", "night", "weekday")
 
 
@@ -96,6 +101,7 @@ def command_parser() -> argparse.ArgumentParser:
     """All commands with their arguments; docs/generate.py reads it too."""
     parser = Parser(prog="trigger-sandbox", description=_("Try JavaScript triggers in the sandbox."))
     parser.add_argument("--language", choices=LANGUAGES, help=ABOUT_FLAG)
+    parser.meant = _MEANT
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = _command(commands, "run", "run:run", _RUN)
     source = run.add_mutually_exclusive_group(required=True)
@@ -134,7 +140,7 @@ def command_parser() -> argparse.ArgumentParser:
     show.add_argument("pack", metavar="PACK", help=_PACK)
     show.add_argument("memory", nargs="?", metavar="NAME", help=_("its name or number (all)"))
     new = _command(commands, "new", "testing:new", _NEW)
-    new.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
+    new.add_argument("kind", choices=_KINDS, help=_("what the example is about"))
     new.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help=_("where to write (.)"))
     new.add_argument("--name", metavar="NAME", help=_("name of the files (that of the kind)"))
     new.add_argument("--force", action="store_true", help=_("replace a file that exists"))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 from unicodedata import category, east_asian_width
 
@@ -44,7 +45,10 @@ def padded(word: str, width: int) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose help and errors are in the reader's language, argparse's own words too."""
+    """A parser whose help and errors are in the reader's language, argparse's own words too. `meant`: words that people
+    type for a choice with another name."""
+
+    meant: Mapping[str, str] = MappingProxyType({})
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         if spoken() == "en":
@@ -52,6 +56,30 @@ class Parser(argparse.ArgumentParser):
         bases: Any = (_TranslatedHelp, self.formatter_class)
         made: argparse.HelpFormatter = type("_TranslatedHelp", bases, {})(prog=self.prog)
         return made
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is not a choice: say to which one it is near, or what can be chosen."""
+        choices = list(map(str, action.choices or ()))
+        if not choices or str(value) in choices:
+            return
+        import difflib  # only here: most command lines have no mistake
+
+        near = [self.meant.get(str(value), ""), *difflib.get_close_matches(str(value), choices, n=1)]
+        closest = next((word for word in near if word in choices), None)
+        of_commands = isinstance(action, argparse._SubParsersAction)
+        if closest is not None:
+            hint = _("did you mean `{near}`?", closest)
+        elif of_commands:
+            hint = _("`{program} --help` lists the commands.", self.prog)
+        else:
+            hint = _("choose one of: {choices}", ", ".join(choices))
+        if of_commands:
+            refusal = _("There is no command `{name}`; {hint}", value, hint)
+        elif action.option_strings:
+            refusal = _("`{option}` cannot be `{value}`; {hint}", "/".join(action.option_strings), value, hint)
+        else:
+            refusal = _("`{program}` cannot be used with `{value}`; {hint}", self.prog, value, hint)
+        self.exit(2, f"{self.prog}: {translated(refusal)}\n")
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

@@ -189,7 +189,7 @@ def reading(body: Mapping[str, Any], original: str) -> Reading:
     """The answer to Kind.READ about the source `original`: its operands and its traced copy."""
     [answer] = _of_each(body, Wanted.READING, 1)
     rows, copy = sequence(answer, 2) if isinstance(answer, list) and len(answer) == 2 else ((), None)
-    traced = tuple(_operand(*sequence(row, 6)) for row in sequence(rows, MOST_OPERANDS))
+    traced = tuple(_operand(*sequence(row, 7)) for row in sequence(rows, MOST_OPERANDS))
     return Reading(traced, None if copy is None else _copy(original, *sequence(copy, 2)))
 
 
@@ -207,6 +207,7 @@ def _operand(
     source: object = None,
     start: object = None,
     end: object = None,
+    is_compared: object = None,
 ) -> Operand:
     return Operand(
         whole(number, 0, MOST_OPERANDS),
@@ -215,6 +216,7 @@ def _operand(
         text(source),
         whole(start, 0, 2**31),
         whole(end, 0, 2**31),
+        is_compared is True,
     )
 
 

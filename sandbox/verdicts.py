@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from sandbox.locale import _
+
 FailureKind: TypeAlias = Literal[
     "syntax",  # does not compile
     "reference",  # used a name that does not exist
@@ -64,13 +66,43 @@ class CheckReport:
     warnings: tuple[Problem, ...]
 
 
+_LAYER_TITLES = {
+    "parent": _("process"),
+    "files": _("files"),
+    "memory": _("memory"),
+    "privileges": _("privileges"),
+    "landlock": _("file system and network"),
+    "seccomp": _("system calls"),
+}
+_ATTEMPT_TITLES = {
+    "no open": _("opening a file"),
+    "no write": _("writing a file"),
+    "no list a folder": _("listing a folder"),
+    "no socket": _("making a socket"),
+    "no connect": _("connecting"),
+    "no exec": _("starting a program"),
+    "no kill": _("signalling the server"),
+    "no fork": _("making a process"),
+    "no limits of the parent": _("changing the limits of the server"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ProtectionLayer:
-    """A layer of protection of a worker. `detail`: what it does, or why it is missing."""
+    """A layer of protection of a worker, or an escape that it tried. `detail`: what it does, or why it is missing."""
 
     name: str
     holds: bool
     detail: str
+
+    @property
+    def is_attempt(self) -> bool:
+        return self.name.startswith("no ")
+
+    @property
+    def title(self) -> str:
+        """What it is about, in words for people."""
+        return (_LAYER_TITLES | _ATTEMPT_TITLES).get(self.name, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +123,8 @@ MOST_OPERANDS = 250
 @dataclass(frozen=True, slots=True)
 class Operand:
     """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
-    `role`: of a decision that is not the verdict."""
+    `role`: of a decision that is not the verdict. `is_compared`: it is a side of a comparison, which has a value and is
+    not true or false by itself."""
 
     number: int
     depth: int
@@ -99,6 +132,7 @@ class Operand:
     text: str
     start: int
     end: int
+    is_compared: bool
 
 
 @dataclass(frozen=True, slots=True)

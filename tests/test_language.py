@@ -333,14 +333,14 @@ class TestTranslated:
     def test_numbers_and_lists(self) -> None:
         assert translated(counted(1, "memory")) == translated(counted(2, "memory")).replace("2", "1") == "1 条记忆"
         both = joined(", ", (counted(1, "memory"), counted(2, "conversation")))
-        assert translated(both) == "1 条记忆、2 个会话"
+        assert translated(both) == "1 条记忆、2 个对话"
         assert translated(joined(", ", ("Ann", "Bob"))) == "Ann, Bob"
         assert translated("a: " + counted(1, "memory") + " (b)") == "a: 1 条记忆 (b)"
 
     @pytest.mark.parametrize("name", ["note", "Nothing is broken.", "3 memories", "{0}", "work and play, home"])
     def test_texts_of_users_stay(self, name: str) -> None:
         said = _("Nothing is stored in the conversation {id}.", name)
-        assert translated(said) == f"会话 {name} 里什么也没有存。"
+        assert translated(said) == f"对话 {name} 里什么也没有存。"
         assert translated(name) == name
 
     def test_what_another_program_said(self) -> None:
@@ -510,7 +510,7 @@ def test_titles_of_tools_and_sizes_of_files_are_chinese_too(tmp_path: Path, caps
 def test_the_setting_names_the_language_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.toml").write_text('language = "zh"\n')
     assert main(["--config", str(tmp_path / "s.toml"), "--data-dir", str(tmp_path / "d"), "list"]) == 0
-    assert "里还没有会话。" in capsys.readouterr().out
+    assert "里还没有对话。" in capsys.readouterr().out
     speak("en")
 
 

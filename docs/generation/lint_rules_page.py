@@ -88,6 +88,19 @@ RULES = (
         "match_keys(context.messages, ['生日'], 'user') > 0",
     ),
     Rule(
+        "day-rounding",
+        "Days between a date and now. A date is a midnight, now has a time of day: `Math.round` turns to the next day at "
+        "noon, and `Math.floor` of the time until a date is -1 on the date itself.",
+        "const day = new Date(2027, 6, 17)\nMath.round((day - Date.now()) / 864e5) >= 0",
+        "const day = new Date(2027, 6, 17)\nMath.ceil((day - Date.now()) / 864e5) >= 0",
+    ),
+    Rule(
+        "not-a-number",
+        "Arithmetic with `undefined` gives NaN, and no comparison with NaN is ever true.",
+        "const last = undefined\nDate.now() - last > 864e5",
+        "const last = Date.parse('2026-07-17')\nDate.now() - last > 864e5",
+    ),
+    Rule(
         "strange-depth",
         "The fourth argument of `match_keys` is how many of the last messages count, 0 for all. A negative depth "
         "leaves out the *first* messages, and with a few messages all of them.",

@@ -201,16 +201,18 @@ def _knowledge(made: ArgumentParser) -> None:
 
 
 def _mend(add: Add) -> None:
-    about = _("Take back a change; later changes stay. Or bring a memory back.")
+    about = _("Take back a change, or without its id the last one; later changes stay. Or bring a memory back.")
     short = ("undo", _("Take back a change, or bring a memory back."))
-    undo = add("undo", "maintenance.undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
+    undo = add("undo", "undo.undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
     _argument(undo, "change", "CHANGE", _("the id of a change, as `history` shows it"), nargs="?")
     removed = _("bring back memories that were deleted or forgotten")
     _argument(undo, "--memory", "ID|NAME", removed, nargs="*")
     _argument(undo, "--pattern", "PATTERN", _("of these, whose text holds this word or matches /regex/flags"))
     _argument(undo, "--since", "TIME", _("of these, removed at this ISO time or later"))
     _argument(undo, "--until", "TIME", _("of these, removed at this ISO time or earlier"))
-    _dry_run(undo, _("list the memories that would come back"))
+    _argument(undo, "--family", None, _("the last change of these"), choices=FAMILIES)
+    _switch(undo, "--yes", _("do not ask"))
+    _dry_run(undo, _("show the last change, or the memories that would come back"))
     about, example = _("Forget what holds these words; erase it for good."), "forget dentist Halloran"
     forget = add("forget", "forget.forget", about, example, changes=True, about_c=_ALL)
     _argument(
@@ -347,6 +349,7 @@ def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
     both = ("demo, tools, call", _("Try it on a sample chat; list tools, and call one."))
     demo = add("demo", "demo.demo", about, "demo", opens=False, listed=both)
+    _switch(demo, "--all", _("ask all questions, and show what comes by chance"))
     _switch(demo, "--why", _("also the words and points by which each memory came"))
     about = _("List the tools, or show one with an example.")
     tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False, listed=_UNLISTED)

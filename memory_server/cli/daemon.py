@@ -53,6 +53,11 @@ def running() -> list[tuple[Path, dict[str, Any]]]:
     return found
 
 
+def running_for(folder: str) -> list[tuple[Path, dict[str, Any]]]:
+    """The shared processes with the memories of this folder, and those that do not answer, which may have them."""
+    return [(place, told) for place, told in running() if told.get("place", folder) == folder]
+
+
 def answer_at(place: Path, role: str) -> bytes:
     """What the process at a socket answers to `STATUS`, or to `STOP` when it has ended. Raises OSError or
     CannotShare: it gives no answer."""

@@ -15,7 +15,7 @@ from typing import Any
 from memory_server.app import App
 from memory_server.cli.imports import store
 from memory_server.cli.inspection import ask
-from memory_server.cli.terminal import console, watched
+from memory_server.cli.terminal import console, hint, watched
 from memory_server.config import Settings
 from memory_server.interchange import chats, own
 from memory_server.storage.json_store import codec
@@ -39,22 +39,26 @@ async def demo(settings: Settings, flags: Namespace) -> None:
     sample = samples() if language == "zh" else samples() / language
     with tempfile.TemporaryDirectory(prefix="memory-server-demo-", ignore_cleanup_errors=True) as folder:
         given = {"data_dir": Path(folder), "timezone": ZONES[language], "seed": SEED}
-        await _run(settings.model_copy(update=given), sample, why=flags.why)
+        await _run(settings.model_copy(update=given), sample, flags)
 
 
-async def _run(settings: Settings, sample: Path, *, why: bool) -> None:
+async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
+    """Ask the brief questions of the sample without what comes by chance, or with --all everything."""
     out = console()
     [chat] = chats.read((sample / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
     [pack] = own.read_pack((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
-    questions: list[dict[str, Any]] = codec.loads((sample / "questions.json").read_bytes())
+    everything: list[dict[str, Any]] = codec.loads((sample / "questions.json").read_bytes())
+    questions = everything if flags.all else [question for question in everything if question.get("brief")]
+    if not flags.all:
+        settings = settings.with_flashbacks(0)
     conversation_id = chat.conversation_id
     messages = sum(len(memory.messages) for memory in chat.short_term)
     async with _that_day(settings, questions[0]) as app:
         await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
     out.print(
         _(
-            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; {long_term} triggers watch. "
-            "Now it is later, and {name} says:\n",
+            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; there are {long_term} "
+            "triggers. Now it is later, and {name} says:\n",
             messages,
             conversation_id,
             len(chat.short_term),
@@ -66,10 +70,13 @@ async def _run(settings: Settings, sample: Path, *, why: bool) -> None:
     for number, question in enumerate(watched(_("asking"), questions, len(questions))):
         # Each day opens the memory again, so what it knows comes from the disk.
         async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
-            as_expected += await _ask(app, conversation_id, question, why=why)
-    out.print(
-        _("{as_expected} of {questions} answers are what the sample's author expected.", as_expected, len(questions))
-    )
+            as_expected += await _ask(app, conversation_id, question, why=flags.why)
+    if as_expected == len(questions):
+        out.print(_("All {questions} questions brought what they should.", len(questions)))
+    else:
+        out.print(_("{as_expected} of {questions} questions brought what they should.", as_expected, len(questions)))
+    if len(questions) < len(everything):
+        hint(_("--all asks all {questions}; --why shows the words and points behind each memory.", len(everything)))
 
 
 def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:

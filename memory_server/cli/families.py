@@ -16,7 +16,17 @@ from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, step_text, whereabouts
-from memory_server.cli.terminal import TEXT_CELLS, clipped, console, escape, hint, print_columns, time_text, write
+from memory_server.cli.terminal import (
+    TEXT_CELLS,
+    clipped,
+    console,
+    escape,
+    hint,
+    print_columns,
+    spoken,
+    time_text,
+    write,
+)
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, Sought
@@ -64,11 +74,20 @@ def print_items(app: App, items: Sequence[Item], flags: Namespace, nothing: str)
         for item in shown:
             when = time_text(item.at_ms, app.settings.zone)
             title = "" if item.title == item.id else clipped(item.title, 30)
-            rows.append((item.id, item.place, when, title, clipped(item.text, TEXT_CELLS)))
+            rows.append((item.id, item.place, when, title, clipped(spoken(item.text), TEXT_CELLS)))
         print_columns(rows)
     else:
         console().print(nothing)
     hint_more(len(items) - len(shown))
+
+
+def nothing_text(family: str | None, *, archived: bool, narrowed: bool = False) -> str:
+    """What is said of an empty list. `narrowed`: words or a user were given, so others may be there."""
+    if archived:
+        return _("Nothing like that is in the archive.")
+    if narrowed:
+        return _("No entry matches.")
+    return _("No {family} yet.", _(family)) if family else _("No entries yet.")
 
 
 def item_json(item: Item) -> dict[str, Any]:
@@ -96,7 +115,7 @@ async def list_(app: App, flags: Namespace) -> None:
     limit, named = limit_of(flags), hasattr(flags, "conversation")
     if flags.family or flags.archived or (named and flags.json):
         sought = Sought(family=flags.family, archived=flags.archived)
-        print_items(app, await found(app, flags, sought), flags, _("There are no such entries."))
+        print_items(app, await found(app, flags, sought), flags, nothing_text(flags.family, archived=flags.archived))
         return
     if (pause := app.paused()) is not None and not flags.json:
         console().print(escape(pause.text(app.settings.zone)))
@@ -147,7 +166,7 @@ async def _list_memories(app: App, conversation: Conversation, limit: int) -> No
     held = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
     for memory in held[:limit]:
         pinned = " " + term(_("pinned")) if memory.pinned else ""
-        text = clipped(memory.text, TEXT_CELLS)
+        text = clipped(spoken(memory.text), TEXT_CELLS)
         short.append((memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}{pinned}", text))
     kept = sorted(await conversation.long_term.memories(), key=lambda memory: -memory.created_ms)
     long += [(one.name, time_text(one.created_ms, zone), clipped(one.trigger, TEXT_CELLS)) for one in kept[:limit]]
@@ -250,25 +269,41 @@ def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
 # --- history -------------------------------------------------------------------------------------------------
 
 
+def engines_of(app: App, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
+    """The engines whose changes are meant: by `keeps`, by --family, by -c, or by --before; otherwise all. Raises
+    InvalidInput: the family has no history."""
+    engines: Sequence[Lifecycle] = app.memories.engines
+    if getattr(flags, "before", None) is not None:
+        engines = [engine_of(engines, flags.before)]
+    if flags.family == "layers":
+        raise InvalidInput("The files of layers have no history here; git keeps one where they are in a repository.")
+    named = hasattr(flags, "conversation")
+    if flags.family is not None or named:
+        keeps = "conversations" if named or flags.family in OF_CONVERSATIONS else "knowledge"
+    return [engine for engine in engines if keeps in (None, engine.keeps)]
+
+
+async def past_changes(
+    engines: Sequence[Lifecycle], flags: Namespace, conversation: str | None, limit: int
+) -> list[PastChange]:
+    """The newest changes of these engines first: up to `limit` of each place that is looked at."""
+    changes: list[PastChange] = []
+    before = getattr(flags, "before", None)
+    for engine in engines:
+        places: Sequence[str | None] = [conversation]
+        if flags.family is not None and engine.keeps == "knowledge":
+            places = [place for place in await engine.places() if place.partition("/")[0] == flags.family]
+        for place in places:
+            changes += await engine.history(place, before=before, limit=limit)
+    return sorted(changes, key=lambda change: -change.at_ms)
+
+
 async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None:
     """The changes of all engines, or of the one that `keeps` this."""
     limit = limit_of(flags, 20)
     only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    engines: Sequence[Lifecycle] = app.memories.engines
-    if flags.before is not None:
-        engines = [engine_of(engines, flags.before)]
-    if flags.family == "layers":
-        raise InvalidInput("The files of layers have no history here; git keeps one where they are in a repository.")
-    if flags.family is not None or only is not None:
-        keeps = "conversations" if only or flags.family in OF_CONVERSATIONS else "knowledge"
-    changes: list[PastChange] = []
-    engines = [engine for engine in engines if keeps in (None, engine.keeps)]
-    for engine in engines:
-        of_family = flags.family is not None and engine.keeps == "knowledge"
-        names = [each for each in await engine.places() if each.partition("/")[0] == flags.family]
-        for place in names if of_family else [only]:
-            changes += await engine.history(place, before=flags.before, limit=limit + 1)
-    changes.sort(key=lambda change: -change.at_ms)
+    engines = engines_of(app, flags, keeps)
+    changes = await past_changes(engines, flags, only, limit + 1)
     if flags.json:
         for change in changes[:limit]:
             line = {"change": change.id, "place": change.place, "at": iso(change.at_ms), "by": change.by}

@@ -17,6 +17,7 @@ from memory_server.cli.terminal import (
     console,
     escape,
     print_columns,
+    spoken,
     time_text,
 )
 from memory_server.kernel.errors import InvalidInput
@@ -113,7 +114,7 @@ def _show(app: App, items: Sequence[Item], words: Sequence[str]) -> None:
     rows = [(_("id"), _("where"), _("when"), _("text"))]
     for item in items:
         where = item.place if item.family in item.place else f"{term(item.family)} {item.place}"
-        text = item.text if item.title in ("", item.text) else f"{item.title}: {item.text}"
+        text = spoken(item.text) if item.title in ("", item.text) else f"{item.title}: {item.text}"
         when, shown = time_text(item.at_ms, app.settings.zone), clipped(_around(text, words), TEXT_CELLS)
         rows.append((item.id, where, when, shown))
     print_columns(rows, words)

@@ -18,8 +18,8 @@ from memory_server.app import App
 from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
 from memory_server.cli.incoming_files import named, read
-from memory_server.cli.inspection import ask, tally_text
-from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, time_text
+from memory_server.cli.inspection import ask, taken_text, tally_text
+from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, spoken, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
@@ -39,7 +39,7 @@ from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport
-from sandbox.locale import _, counted, foreign, term, translated
+from sandbox.locale import _, counted, foreign, term
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
@@ -67,8 +67,7 @@ async def import_(app: App, flags: Namespace) -> int:
         out.print(_("{named} has the form {form}.", escape(named(source)), form))
         for incoming in found.conversations:
             contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
-            verb = translated(_("would get") if flags.dry_run else _("got"))
-            out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {escape(tally_text(tally))}")
+            out.print(taken_text(contents.conversation_id, tally_text(tally), dry_run=flags.dry_run))
             for reason in contents.left_out:
                 complain(reason)
             if flags.dry_run:
@@ -82,8 +81,7 @@ async def import_(app: App, flags: Namespace) -> int:
             done = await app.knowledge.lifecycle.take(place, kept, dry_run=flags.dry_run)
             found.skipped += ((place, reason) for reason in done.left_out)
             count -= len(done.left_out)
-            verb = translated(_("would get") if flags.dry_run else _("got"))
-            out.print(f"[bold]{escape(place)}[/] {verb} {escape(tally_text(done.counts))}")
+            out.print(taken_text(place, tally_text(done.counts), dry_run=flags.dry_run))
             for entry in kept if flags.dry_run else ():
                 when = time_text(entry.updated_ms or None, app.settings.zone)
                 out.print(Text(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}"))
@@ -225,7 +223,7 @@ def _print_memories(app: App, contents: Contents) -> None:
     out = console()
     for memory in contents.short_term:
         when = time_text(memory.time_ms, app.settings.zone)
-        out.print(Text(f"  {when}  {clipped(memory.text, TEXT_CELLS)}"))
+        out.print(Text(f"  {when}  {clipped(spoken(memory.text), TEXT_CELLS)}"))
     for kept in contents.long_term:
         out.print(Text(f"  {kept.name}: {clipped(kept.prompt, TEXT_CELLS)}"))
 

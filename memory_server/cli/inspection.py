@@ -14,7 +14,7 @@ from rich.console import Console
 from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
-from memory_server.cli.terminal import complain, console, escape, time_text, watched, write
+from memory_server.cli.terminal import complain, console, escape, spoken, time_text, watched, write
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.backups import MergeCounts
@@ -23,7 +23,7 @@ from memory_server.kernel.items import LEAST_ID_CHARS
 from memory_server.kernel.lifecycle import HistoryStep
 from memory_server.kernel.recalled_block import one_line
 from sandbox.language import padded
-from sandbox.locale import _, foreign, joined, term
+from sandbox.locale import _, foreign, joined, term, translated
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
@@ -89,11 +89,21 @@ async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, i
     return len(names), failed
 
 
+def taken_text(place: str, counts: str, *, dry_run: bool, change_id: str | None = None) -> str:
+    """`tea: 3 new, 1 replaced (change 4-37a8)`: what a restore or an import did to a place, or would do, as markup."""
+    if dry_run:
+        return _("[bold]{place}[/] would get {counts}", escape(place), counts)
+    change = _(" (change {change_id})", change_id) if change_id else ""
+    return _("[bold]{place}[/]: {counts}{change}", escape(place), counts, change)
+
+
 def tally_text(tally: MergeCounts) -> str:
-    """`3 new, 1 replaced`: what a restore or an import did, in words."""
+    """`3 new, 1 replaced`."""
+    added = _("{count} new", tally.added)
+    if tally.forgotten:
+        added = _("{count} new, {forgotten} of them forgotten before", tally.added, tally.forgotten)
     parts = (
-        (tally.added, _("{count} new", tally.added)),
-        (tally.forgotten, _("{count} of them forgotten before", tally.forgotten)),
+        (tally.added, added),
         (tally.replaced, _("{count} replaced", tally.replaced)),
         (tally.removed, _("{count} removed", tally.removed)),
         (tally.unchanged, _("{count} unchanged", tally.unchanged)),
@@ -153,7 +163,7 @@ async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] 
 
 def step_text(step: HistoryStep) -> str:
     """What a step of a change did, in the language of the reader; texts of users stay as they are."""
-    text = term(step.text) if step.what == "reinforced" and step.text else step.text
+    text = translated(step.text or "")
     return one_line(" ".join(filter(None, (term(step.what), step.id, f"- {text}" if text else None))))
 
 
@@ -174,7 +184,7 @@ async def ask(
     long = await called(app, "search_long_term_memories", {**common, "messages": messages})
     out.print(f"[bold]── {escape(title)} ──[/]")
     for message in messages:
-        out.print(f"[bold]{escape(message.get('name') or message['role'])}:[/] {escape(message['content'])}")
+        out.print(f"[bold]{escape(message.get('name') or term(message['role']))}:[/] {escape(message['content'])}")
     _print_recall(out, short.structured, long.structured, app.settings.zone, why=why)
     return short.structured, long.structured
 
@@ -189,7 +199,7 @@ def _print_recall(
             moment = time_text(round(datetime.fromisoformat(item["timestamp"]).timestamp() * 1000), zone)
             reason = f"  [dim]{item['relevance']:.1f} = {escape(item['why'])}[/]" if why else ""
             out.print(f"  [{colour}]{padded(tier, 9)}[/] {moment}{reason}")
-            out.print(escape(indent(item["text"], " " * 12)))
+            out.print(escape(indent(spoken(item["text"]), " " * 12)))
     if short.get("note"):
         out.print(f"  [yellow]{escape(short['note'])}[/]")
     searched, held = short["totalSearched"], short["heldBack"]

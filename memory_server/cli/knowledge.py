@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from memory_server.app import App
-from memory_server.cli.families import history, print_items
+from memory_server.cli.families import history, nothing_text, print_items
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import clipped, console, escape
 from memory_server.kernel.errors import InvalidInput
@@ -38,7 +38,8 @@ async def knowledge(app: App, flags: Namespace) -> None:
 async def _list(app: App, flags: Namespace) -> None:
     sought = Sought(tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived)
     items = await app.knowledge.lifecycle.find(sought)
-    print_items(app, items, flags, _("There are no such entries."))
+    narrowed = bool(flags.words or flags.user)
+    print_items(app, items, flags, nothing_text(flags.space, archived=flags.archived, narrowed=narrowed))
 
 
 async def _show(app: App, flags: Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Taking back and keeping in order: `undo`, `pin`, `pause`, `resume`, `cleanup`, `backup` and its kin, `doctor`."""
+"""Keeping in order: `pin`, `pause`, `resume`, `cleanup`, `backup` and its kin, `doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from rich.text import Text
 
@@ -18,8 +17,8 @@ from memory_server.app import NO_OPENCC, App
 from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
-from memory_server.cli.daemon import describe, running
-from memory_server.cli.inspection import chosen, each, not_copied, shown_names, step_text, tally_text, with_id
+from memory_server.cli.daemon import describe, running_for
+from memory_server.cli.inspection import chosen, each, not_copied, shown_names, taken_text, tally_text, with_id
 from memory_server.cli.terminal import (
     clipped,
     complain,
@@ -33,85 +32,29 @@ from memory_server.cli.terminal import (
     watched,
     write,
 )
-from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.history import name_of
 from memory_server.conversations.lifecycle import outdated_text
-from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.backups import Mode
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding
-from memory_server.kernel.times import iso
-from memory_server.memories import forgetting
 from memory_server.tools.archive import REASONS, kept_text
-from memory_server.tools.base.shapes import moment_ms
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-from sandbox.language import padded
+from sandbox.language import cells, padded
 from sandbox.locale import N_, _, counted, n_, term, translated
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20
 """Memories of a conversation that `doctor --reindex --dry-run` shows."""
 SHOWN_WORDS = 6
+_SUBJECT_CELLS = 20
+"""Columns of what a line of `doctor` is about; a longer name pushes its line to the right."""
 _DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
 _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-async def undo(app: App, flags: Namespace) -> None:
-    away = flags.memory is not None or flags.pattern or flags.since or flags.until
-    if bool(away) == (flags.change is not None):
-        raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
-    if not flags.dry_run:
-        app.settings.refuse_change("undo")
-    if away:
-        await _bring_back(app, flags)
-        return
-    if flags.dry_run:
-        raise InvalidInput(
-            "--dry-run works only with --memory. To reverse a change you have undone, undo the new change."
-        )
-    place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    done, out = await forgetting.undo(app.memories.engines, flags.change, place, by="undo_change"), console()
-    out.print(escape(_("Undid {change}; change {id}.", flags.change, done.id)))
-    for step in done.steps:
-        out.print(Text(f"- {step_text(step)}"))
-    for reason in done.refused:
-        complain(reason)
-
-
-async def _bring_back(app: App, flags: Namespace) -> None:
-    """Each memory may be in another archive; an id may be typed by its beginning."""
-    zone, wanted, known = app.settings.zone, list(flags.memory or ()), set[str]()
-    since, until = moment_ms("--since", flags.since, zone), moment_ms("--until", flags.until, zone)
-    names, out = await chosen(app, flags), console()
-    for name in names:
-        entries = await app.conversation(name).archive.entries()
-        ids = {key for entry in entries for one in wanted if _is_meant(key := name_of(entry), one, entry)}
-        known |= {one for one in wanted for key in ids if key.startswith(one)}
-        if wanted and not ids:
-            continue
-        asked: dict[str, Any] = {"ids": sorted(ids), "dry_run": flags.dry_run, "conversation_id": name}
-        times = {"removedSince": since, "removedUntil": until}
-        asked |= {field: iso(time_ms) for field, time_ms in times.items() if time_ms is not None}
-        if not (ids or since or until) or flags.pattern:
-            asked["pattern"] = flags.pattern or "/./"
-        answer = await called(app, "restore_memories_from_archive", asked)
-        if answer.structured["restored"] or answer.structured["inTheWay"] or len(names) == 1:
-            text = escape(answer.text)
-            out.print(Text.from_markup(f"[bold]{escape(name)}[/] {text}" if len(names) > 1 else text))
-    if missing := [one for one in wanted if one not in known]:
-        raise MemoryNotFound(
-            "No archive has `{memory}`; `memory-server search --archived` lists what can come back.", missing[0]
-        )
-
-
-def _is_meant(key: str, given: str, entry: Archived) -> bool:
-    return key == given or (isinstance(entry.memory, ShortTermMemory) and bool(given) and key.startswith(given))
 
 
 async def pin(app: App, flags: Namespace) -> None:
@@ -152,7 +95,7 @@ async def pause(app: App, flags: Namespace) -> None:
 async def resume(app: App, _flags: Namespace) -> None:
     paused = app.paused()
     app.home.pause.remove()
-    console().print(_("Memory goes on.") if paused else _("Memory was not paused."))
+    console().print(_("Memory resumed.") if paused else _("Memory was not paused."))
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
@@ -228,15 +171,14 @@ async def restore(app: App, flags: Namespace) -> int:
     with progress(_("restoring"), known.get(flags.name, 0)) as advance:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
-    verb = translated(_("would get") if dry_run else _("got"))
-    for one in done:
-        change = _(" (change {change_id})", one.change_id) if one.change_id else ""
-        entries = one.keeps == "knowledge"
-        counts = _("{added:,} entries", one.counts.added) if entries else tally_text(one.counts)
-        console().print(f"[bold]{escape(one.place)}[/] {verb} {translated(counts)}{translated(change)}")
-        for reason in one.left_out:
+    for restored in done:
+        counts = tally_text(restored.counts)
+        if restored.keeps == "knowledge":
+            counts = counted(restored.counts.added, "entry")  # after an overwrite they need not be new
+        console().print(taken_text(restored.place, counts, dry_run=dry_run, change_id=restored.change_id))
+        for reason in restored.left_out:
             complain(_("left out: {reason}.", reason))
-    return 1 if any(one.left_out for one in done) else 0
+    return 1 if any(restored.left_out for restored in done) else 0
 
 
 async def delete(app: App, flags: Namespace) -> None:
@@ -369,15 +311,18 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         yield finding
     if tenants := app.home.tenant_names():
         yield Finding("note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants)))
-    for place, known in await asyncio.to_thread(running):
+    for place, known in await asyncio.to_thread(running_for, app.home.shown):
         yield Finding("ok" if known else "warning", _("shared process"), describe(place, known))
 
 
 def _print(found: Sequence[Finding]) -> None:
     out = console()
-    for finding in found:
+    subjects = [translated(finding.about) for finding in found]
+    width = min(_SUBJECT_CELLS, max(map(cells, subjects), default=0))
+    for finding, subject in zip(found, subjects, strict=True):
         grade = f"[{STYLES[finding.grade]}]{padded(finding.grade, 8)}[/]"
-        out.print(f"{grade} {escape(finding.about)}: {escape(finding.what)}")
+        blanks = " " * max(0, width - cells(subject))
+        out.print(f"{grade} {escape(subject)}{blanks}  {escape(finding.what)}")
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
     errors, warnings = counted(counts["error"], "error"), counted(counts["warning"], "warning")
     # Not `counted`: the notes that people keep are counted too, and have another word in Chinese.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memory_server.cli.commands import GROUPS, SUBCOMMANDS
@@ -41,7 +42,7 @@ SETTINGS = {
 """The flags of every command that take a value: its placeholder, and what the flag means."""
 ADDING = ("serve", "hook", "remember", "recall", "import", "add-trigger", "call")
 """Commands that may be the first ones of a tenant; `recall` of a new one finds nothing."""
-_MEANT = dict.fromkeys(("delete", "erase", "remove", "rm"), "forget")
+_MEANT = MappingProxyType(dict.fromkeys(("delete", "erase", "remove", "rm"), "forget"))
 """Commands that people try, and which one they mean."""
 READ_ONLY = _("change nothing, offer only tools that read")
 
@@ -61,6 +62,7 @@ class Command(NamedTuple):
 class CommandParser(language.Parser):
     """The parser of all commands. Its help is one screen: `rows` are group, name and summary of the commands."""
 
+    meant = _MEANT
     rows: list[tuple[str, str, str]]
     commands: argparse._SubParsersAction[language.Parser]
 
@@ -79,14 +81,6 @@ class CommandParser(language.Parser):
 
     def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         words = _with_one_name(sys.argv[1:] if args is None else list(args))
-        name = _command_in(words)
-        if name is not None and name not in self.commands.choices:
-            import difflib
-
-            close = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, self.commands.choices, n=1)
-            hint = _("did you mean `{near}`?", close[0]) if close else _("`memory-server --help` lists the commands.")
-            complain(_("There is no command `{name}`; {hint}", name, hint))
-            raise SystemExit(2)
         flags, left = self.parse_known_args(words, namespace)
         if left and not any(each.startswith("-") for each in left):
             if isinstance(getattr(flags, "words", None), list):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, time_text, write
+from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, spoken, time_text, write
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
@@ -125,4 +125,4 @@ def _shown(item: RecordedItem, texts: Mapping[str, str]) -> str:
     if not item.is_memory:
         return item.id
     points = "" if item.relevance is None else f" {item.relevance:.1f}"
-    return f"{item.id}{points} {clipped(texts.get(item.id) or term('no longer stored'), TEXT_CELLS)}"
+    return f"{item.id}{points} {clipped(spoken(texts.get(item.id, '')) or term('no longer stored'), TEXT_CELLS)}"

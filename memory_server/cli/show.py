@@ -10,7 +10,7 @@ from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.inspection import SHOWN_NAMES, each, whereabouts, with_id
-from memory_server.cli.terminal import console, escape, time_text, write
+from memory_server.cli.terminal import console, escape, spoken, time_text, write
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.relevance import age_of, age_text
@@ -96,7 +96,7 @@ def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
             escape(words) or _("none"),
         )
     )
-    return f"{head}\n{escape(memory.text)}"
+    return f"{head}\n{escape(spoken(memory.text))}"
 
 
 def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:

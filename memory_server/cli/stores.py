@@ -271,4 +271,4 @@ async def migrate(settings: Settings, flags: Namespace) -> None:
     elif flags.dry_run:
         console().print(n_("{count} step is missing: {steps}.", "{count} steps are missing: {steps}.", len(done), done))
     else:
-        console().print(n_("{count} step was made: {steps}.", "{count} steps were made: {steps}.", len(done), done))
+        console().print(_("Database updated to version {version}.", done[-1]))

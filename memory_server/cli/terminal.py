@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.messages import with_roles
 from sandbox.locale import _, counted, term, translated
 
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
             advance()
 
 
+def spoken(text: str) -> str:
+    """A text of `role: content` lines with the roles in the reader's language."""
+    return translated(with_roles(text))
+
+
 def escape(text: str) -> str:
     """A text or a message in the reader's language, which Rich shows as it is."""
     from rich.markup import escape
@@ -115,9 +121,9 @@ def escape(text: str) -> str:
     return escape(translated(text))
 
 
-def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = ()) -> None:
-    """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge, and the
-    words `marked` stand out."""
+def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = (), *, cut: bool = True) -> None:
+    """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge if `cut`,
+    and the words `marked` stand out."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -127,7 +133,7 @@ def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = ()) -> 
     room = max(20, out.width - sum(widths) - 2 * len(widths))
     for number, (*cells, last) in enumerate(rows):
         padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
-        line = "  ".join([*padded, clipped(last, room)]).rstrip()
+        line = "  ".join([*padded, clipped(last, room) if cut else last]).rstrip()
         shown = Text(line, style="" if number else "bold")
         if number and marked:  # of no words each place is one, which takes seconds
             shown.highlight_words(marked, "reverse", case_sensitive=False)

@@ -83,7 +83,7 @@ async def web(settings: Settings, flags: Namespace) -> None:
     async with app, serve_page(app, flags.port, stop) as link:
         console().print(_("The page is open; this link works once, within ten minutes:"))
         console().print(link, soft_wrap=True, markup=False, highlight=False)
-        console().print(_("Ctrl-C closes it."))
+        console().print(_("Press Ctrl-C to close it."))
         if not flags.no_open:
             await asyncio.to_thread(webbrowser.open, link)
         await stop.wait()

@@ -8,13 +8,13 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from memory_server.cli.daemon import describe, running
+from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.project_file import project_at
-from memory_server.cli.terminal import console, escape, write
+from memory_server.cli.terminal import console, escape, print_columns, write
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
 from sandbox.language import padded
-from sandbox.locale import _, joined, translated
+from sandbox.locale import _, joined
 
 _MOST_REFUSED = 5
 """Refused turns that are named, the newest; --json names all."""
@@ -33,11 +33,7 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         await home.aclose()
     layers = {f"layers/{layer.name}": layer.folder.place for layer in knowledge.layers.known}
     # In a thread, because the process that answers may be this one.
-    shared = [
-        (place, known)
-        for place, known in await asyncio.to_thread(running)
-        if known.get("place", home.shown) == home.shown
-    ]
+    shared = await asyncio.to_thread(running_for, home.shown)
     link = home.link.read()
     waiting, refused = len(home.outbox.waiting()), home.outbox.refused()
     if flags.json:
@@ -81,16 +77,16 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         out.print(escape(pause.text(settings.zone)))
     for place, told in shared:
         out.print(f"{padded('shared', 10)}{escape(describe(place, told))}")
-    for space, one in held.items():
-        text = _(
-            "knowledge {space}: {number:,}, and {archived:,} in the archive", escape(space), one.count, one.archived
-        )
-        folder_of = layers.get(space)
-        out.print(text if folder_of is None else f"{translated(text)}\t{escape(str(folder_of))}")
-    for name in names:
-        out.print(f"{escape(name)}\t{escape(home.place_of(name))}")
     if tenants:
         out.print(_("tenants   {names}; --tenant NAME looks into one", escape(joined(", ", tenants))))
+    if held:
+        rows = [(_("family"), _("entries"), _("archived"), _("folder"))]
+        for space, space_figures in held.items():
+            folder_of_layer = str(layers.get(space, ""))
+            rows.append((space, str(space_figures.count), str(space_figures.archived), folder_of_layer))
+        print_columns(rows, cut=False)
+    if names:
+        print_columns([(_("conversation"), _("folder")), *((name, home.place_of(name)) for name in names)], cut=False)
 
 
 def _settings_file(flags: Namespace) -> Path:

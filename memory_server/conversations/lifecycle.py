@@ -53,6 +53,7 @@ from memory_server.kernel.lifecycle import (
     RestoredPlace,
     Undone,
 )
+from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.text import Finding, beginning
 from sandbox.locale import N_, _
 
@@ -329,7 +330,7 @@ def step_of(change: Change) -> HistoryStep:
         case CleanedUp():
             return HistoryStep(_("cleaned up"))
         case _:
-            return HistoryStep(_(type(change).__name__.lower()), change.memory.id, beginning(change.memory.text))
+            return HistoryStep(_(type(change).__name__.lower()), change.memory.id, said_beginning(change.memory.text))
 
 
 def _past_change(name: str, commit: Commit) -> PastChange:

@@ -26,6 +26,7 @@ from sandbox.locale import _, clause, joined
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
+    from sandbox.verdicts import ProtectionLayer
 
 
 class SandboxRunner:
@@ -97,20 +98,21 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
         layers = await sandbox.layers()
     except SandboxError as error:
         return [Finding("error", _("triggers"), _("they cannot run here: {reason}", error))]
-    if missing := [one for one in layers if not one.holds]:
-        return [
-            Finding("warning", _("triggers"), _("they run, but without {name}: {reason}", one.name, one.detail))
-            for one in missing
-        ]
-    walls = [one.name for one in layers if not one.name.startswith("no ")]
+    missing = [layer for layer in layers if not layer.holds]
+    if missing:
+        return [Finding("warning", _("triggers"), _without(layer)) for layer in missing]
+    walls = [layer.title for layer in layers if not layer.is_attempt]
     attempts = len(layers) - len(walls)
-    return [
-        Finding(
-            "ok",
-            _("triggers"),
-            _("they run behind {walls}; {attempts} attempts to get out were refused", joined(", ", walls), attempts),
-        )
-    ]
+    active = _(
+        "sandbox active: {walls} are isolated, all {attempts} escape tests were blocked", joined(", ", walls), attempts
+    )
+    return [Finding("ok", _("triggers"), active)]
+
+
+def _without(layer: ProtectionLayer) -> str:
+    if layer.is_attempt:
+        return _("the sandbox runs, but an escape test was not blocked ({name}): {reason}", layer.title, layer.detail)
+    return _("the sandbox runs, but without one layer ({name}): {reason}", layer.title, layer.detail)
 
 
 @contextlib.contextmanager

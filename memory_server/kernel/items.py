@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from sandbox.locale import N_
+
 Family = Literal["memories", "triggers", "notes", "sessions", "layers", "refs"]
 FAMILIES: tuple[Family, ...] = ("memories", "triggers", "notes", "sessions", "layers", "refs")
+_FAMILY_WORDS = N_("memories"), N_("triggers"), N_("notes"), N_("sessions"), N_("layers"), N_("refs")
+"""The families, for the catalogues."""
 OF_CONVERSATIONS: tuple[Family, ...] = ("memories", "triggers")
 
 LEAST_ID_CHARS = 4

@@ -12,12 +12,15 @@ from typing import Any, Literal, cast, get_args
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.nesting import DEEPEST, deeper
-from sandbox.locale import _
+from memory_server.kernel.text import BEGINNING_CHARS, beginning
+from sandbox.locale import N_, LocalizedText, _, joined
 
 Role = Literal["user", "assistant", "system"]
 
 
 ROLES: tuple[Role, ...] = get_args(Role)
+_ROLE_WORDS = N_("user"), N_("assistant"), N_("system")
+"""The roles, for the catalogues."""
 
 
 MAX_CONTENT_CHARS = 100_000
@@ -79,6 +82,43 @@ def said_in(text: str) -> tuple[Message, ...]:
         else:
             return (Message("user", text[:MAX_CONTENT_CHARS]),)
     return tuple(said)
+
+
+def with_roles(text: str) -> str:
+    """A text of `role: content` lines as a message, so that people read the roles in their language. The English is the
+    text as it is."""
+    lines = [_role_line(line) for line in text.split("\n")]
+    if not isinstance(lines[0], LocalizedText):
+        return text
+    return joined("\n", lines)
+
+
+def said_beginning(text: str, most: int = BEGINNING_CHARS) -> str:
+    """As `beginning`, of a text of `role: content` lines, as a message with the roles."""
+    plain = beginning(text, most)
+    lines: list[str] = []
+    room = most
+    for line in text.split("\n"):
+        words = " ".join(line.split())
+        if not words:
+            continue
+        if len(words) > room:
+            lines.append(_role_line(words[:room] + "…"))
+            break
+        lines.append(_role_line(words))
+        room -= len(words) + 1
+        if room < 0:
+            break
+    spoken = joined(" ", lines)
+    # Where it is cut between two lines, the mark of the cut has no line of its own.
+    return spoken if spoken == plain else plain
+
+
+def _role_line(line: str) -> str:
+    role, colon, content = line.partition(": ")
+    if colon and role in ROLES:
+        return _("{about}: {what}", _(role), content)
+    return line
 
 
 def storable(message: Message) -> Message:

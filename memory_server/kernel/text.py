@@ -37,10 +37,10 @@ def _escaped(text: str) -> str:
     )
 
 
-def beginning(text: str) -> str:
+def beginning(text: str, most: int = BEGINNING_CHARS) -> str:
     """The first words of a text, on one line."""
     line = " ".join(text.split())
-    return line if len(line) <= BEGINNING_CHARS else f"{line[:BEGINNING_CHARS]}…"
+    return line if len(line) <= most else f"{line[:most]}…"
 
 
 def unreadable(conversations: Mapping[str, object]) -> str:

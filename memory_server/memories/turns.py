@@ -127,7 +127,7 @@ def recalled_block(
     activated = [item.memory for item in recollection.activation.activated]
     room = max(0, max_chars - FRAME_CHARS)
     text = memories.lines(recollection.found.recall, activated, max_chars=room, given=given, here=here)
-    return marked(text) if text else ""
+    return marked(text, memories.language([text])) if text else ""
 
 
 async def turn_prompt(
@@ -175,7 +175,8 @@ async def noted_block(memories: Memories, messages: Sequence[Message]) -> tuple[
     except StorageError as error:
         log.warning("notes could not be recalled: %s", error)
         return "", []
-    return marked(lines) if lines else "", [{"id": name, "tier": "note"} for name in names]
+    block = marked(lines, memories.language([lines])) if lines else ""
+    return block, [{"id": name, "tier": "note"} for name in names]
 
 
 async def beginning_block(
@@ -208,7 +209,7 @@ async def beginning_block(
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
     came = [(memory, tier) for memories, tier in ((pinned, "pinned"), (last, "last")) for memory in memories]
     items: list[Line] = [{"id": one.id, "tier": tier, "chars": len(one.text)} for one, tier in came]
-    return (marked(text), items) if text else ("", [])
+    return (marked(text, language), items) if text else ("", [])
 
 
 def left_off(

@@ -108,9 +108,9 @@ async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
     request = replace(request, language=request.call.memories.language([memory.text for memory in newest]))
     names = _names(await request.conversation.long_term.memories())
     if not newest:
-        return request.say("analyze-nothing", names=marked(names) if names else "-")
+        return request.say("analyze-nothing", names=marked(names, request.language) if names else "-")
     lines = request.call.memories.lines(memories=newest, max_bytes=_RECENT_BYTES)
-    return request.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
+    return request.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names))), request.language))
 
 
 def _names(memories: Sequence[LongTermMemory]) -> str:

@@ -12,6 +12,7 @@ from memory_server.conversations.changes import change_id
 from memory_server.conversations.model import EVERYWHERE, LongTermMemory, Memory, place_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import engine_of
+from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
@@ -45,7 +46,9 @@ def _name(memory: Memory) -> str:
 
 
 def _text(memory: Memory) -> str:
-    return beginning(f"{memory.name}\n{memory.prompt}" if isinstance(memory, LongTermMemory) else memory.text)
+    if isinstance(memory, LongTermMemory):
+        return beginning(f"{memory.name}\n{memory.prompt}")
+    return said_beginning(memory.text)
 
 
 class Gone(Result):

@@ -15,8 +15,8 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.conversations.recall.relevance import MatchedWord, age_text
 from memory_server.conversations.recall.words import shown_words, spelling
+from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import beginning
 from memory_server.kernel.times import MINUTE_MS, iso, local
 from memory_server.memories.memories import Call
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
@@ -51,7 +51,7 @@ class SharedWord(Result):
 class Other(Result):
     id: Annotated[str, From("memory.id")]
     conversation_id: str
-    text: Annotated[str, From("memory.text", beginning, "Its beginning")]
+    text: Annotated[str, From("memory.text", said_beginning, "Its beginning")]
     relevance: Annotated[float, From("receipt.relevance", hundredths)]
     minutesApart: float | None = Field(None, description="Of one of the same moment")
 
@@ -68,7 +68,7 @@ class ChanceOf(Result):
 class ExplainResult(Result):
     id: Annotated[str, From("memory.id")]
     conversation_id: str = Field(description="Where it is kept")
-    text: Annotated[str, From("memory.text", beginning, "Its beginning")]
+    text: Annotated[str, From("memory.text", said_beginning, "Its beginning")]
     timestamp: Annotated[str, From("memory.time_ms", iso)]
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
@@ -269,7 +269,7 @@ class FilterResult(Result):
                     score,
                     matched,
                     gone,
-                    one_line(beginning(what or "")),
+                    one_line(said_beginning(what or "")),
                 )
             )
         if back := next((hit for hit in self.results if hit.removed), None):

@@ -15,6 +15,7 @@ from memory_server.conversations.recall.selection import Recall, Recalled
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError
+from memory_server.kernel.messages import with_roles
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import MINUTE_MS, iso
@@ -144,7 +145,7 @@ class SearchResult(Result):
                 _(", said in {folder}", item.folder) if item.folder else "",
                 item.relevance,
                 item.why,
-                item.text,
+                with_roles(item.text),
             )
             for tier, items in tiers
             for item in items
@@ -256,7 +257,7 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
         note=joined(" ", notes) or None,
         changeId=found.change_id if only_here else None,
         changes=None if only_here else changes,
-        lines=marked(lines) if lines else lines,
+        lines=marked(lines, language) if lines else lines,
     )
     result._sought = _heaviest(came)
     return result

@@ -10,10 +10,9 @@ from pydantic import BeforeValidator, Field
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.items import Sought
-from memory_server.kernel.messages import Message
+from memory_server.kernel.messages import Message, said_beginning
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import beginning
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
@@ -176,7 +175,7 @@ class ForgetRow(Result):
     id: str
     family: str = Field(description="`memories`, `triggers`, `notes` or `refs`")
     at: Annotated[str, From("at_ms", iso, "When it was said or changed")]
-    text: Annotated[str, From(form=beginning, words="Its beginning")]
+    text: Annotated[str, From(form=said_beginning, words="Its beginning")]
     turn: Annotated[str | None, From(words="What its client calls the turn")] = None
 
 

@@ -174,7 +174,7 @@ async def _pause(view: View, form: Form) -> Flash:
         raise InvalidInput("Only the person at the server can pause it; `memory-server pause` does it there.")
     if first(form, "resume"):
         await asyncio.to_thread(pauses.remove)
-        return Flash(_("Memory goes on."))
+        return Flash(_("Memory resumed."))
     until_ms = view.speech.now_ms + _PAUSE_MS
     await asyncio.to_thread(pauses.write, Pause(until_ms))
     return Flash(_("Memory is off until {time}: nothing is stored or recalled.", view.speech.clock(until_ms)))

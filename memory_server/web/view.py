@@ -45,7 +45,7 @@ FAMILY_NAMES = {
 }
 WHO = {
     "page": _("you, on this page"),
-    "hook": _("a chat program, by its hook"),
+    "hook": _("from a chat program (hook)"),
     "hand": _("somebody with an editor"),
     "upkeep": _("the daily upkeep"),
     "chat": _("an import"),

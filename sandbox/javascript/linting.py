@@ -1,7 +1,7 @@
 """All lint rules on one trigger: code that runs but cannot be what the author meant. Pure; runs in the worker.
 
 Here are the rules about messages (roles that do not exist, undefined fields) and about calls of match_keys and
-match_keys_all; the others are in conditions.py and dates.py.
+match_keys_all; the others are in conditions.py, dates.py and day_counts.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import datetime
 from sandbox.javascript import syntax
 from sandbox.javascript.conditions import conditions
 from sandbox.javascript.dates import dates
+from sandbox.javascript.day_counts import day_counts
 from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of, operator_of, sides
 from sandbox.locale import _
 
@@ -68,7 +69,7 @@ def lint(source: Source, now: datetime) -> list[LintFinding]:
     if level:
         return []
     subject = Subject(source, now)
-    found = [*conditions(subject), *dates(subject), *_messages(subject), *_keys(subject)]
+    found = [*conditions(subject), *dates(subject), *day_counts(subject), *_messages(subject), *_keys(subject)]
     return sorted(found, key=lambda one: one.start)
 
 

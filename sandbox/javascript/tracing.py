@@ -49,24 +49,22 @@ def operands(source: Source) -> list[Operand]:
     """A whole comes before its parts; empty for a text that cannot be parsed."""
     if source.broken:
         return []
-    parts = (
-        (node, depth, role if depth == 0 and role != "verdict" else "")
-        for decision, role in syntax.decisions(source)
-        for node, depth in _parts(decision)
-    )
-    return [
-        Operand(number, depth, role, " ".join(source.of(node).split()), node.start_byte, node.end_byte)
-        for number, (node, depth, role) in enumerate(islice(parts, MOST_OPERANDS))
-    ]
+    traced = list[Operand]()
+    for decision, role in syntax.decisions(source):
+        for node, depth, is_side in islice(_parts(decision), MOST_OPERANDS - len(traced)):
+            shown_role = role if depth == 0 and role != "verdict" else ""
+            text = " ".join(source.of(node).split())
+            traced.append(Operand(len(traced), depth, shown_role, text, node.start_byte, node.end_byte, is_side))
+    return traced
 
 
-def _parts(decision: Node) -> Iterator[tuple[Node, int]]:
-    """The decision, its operands, and the sides of comparisons; each with its depth."""
+def _parts(decision: Node) -> Iterator[tuple[Node, int, bool]]:
+    """The decision, its operands, and the sides of comparisons; each with its depth, and whether it is such a side."""
     pending = [(decision, 0, False)]
     while pending:
         node, depth, is_side = pending.pop()
         node = bare(node)
-        yield node, depth
+        yield node, depth, is_side
         if depth >= _MOST_DEPTH or node.type in FUNCTIONS or is_side:
             continue
         operator, both = operator_of(node), sides(node)

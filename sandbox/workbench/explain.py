@@ -62,6 +62,8 @@ def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) 
         times, last, value = values.get(one.number, (0, 0, ""))
         sign = "-" if times == 0 else "true" if last else "false"
         more = f" = {value}" if value not in ("", "true", "false") else ""
+        if one.is_compared and times and value:
+            sign, more = "", f" = {value}"
         if times > 1:
             more += _(" ({times} times, the last)", times)
         role = f"{one.role}: " if one.role else ""

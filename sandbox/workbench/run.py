@@ -16,8 +16,8 @@ from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.javascript.tracing import copy_of
-from sandbox.language import padded
-from sandbox.locale import N_, _, foreign
+from sandbox.language import cells, padded
+from sandbox.locale import N_, _, foreign, translated
 from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
 from sandbox.workbench.explain import place_of, reasons, word
@@ -104,6 +104,12 @@ def _said(text: str) -> list[chat.Message]:
     return [{"role": "user", "content": text}] if assumed else messages
 
 
+def _state_of(layer: ProtectionLayer) -> str:
+    if layer.is_attempt:
+        return N_("blocked") if layer.holds else N_("OPEN")
+    return N_("holds") if layer.holds else N_("MISSING")
+
+
 def doctor(options: argparse.Namespace) -> int:
     """Prints which layers hold. Returns 3 when triggers cannot run, or with --all when a layer is missing."""
 
@@ -118,8 +124,9 @@ def doctor(options: argparse.Namespace) -> int:
         terminal.show(_("triggers cannot run here: {reason}", error))
         return EXIT_FAILED
     terminal.show(_("V8 {v8}, worker process {pid} started and ended", hello["v8"], hello["pid"]))
+    width = max((cells(translated(layer.title)) for layer in layers), default=0)
     for layer in layers:
-        holds = padded(N_("holds") if layer.holds else N_("MISSING"), 9)
-        terminal.show(f"{holds}{layer.name:<12} " + foreign(layer.detail))
+        state = padded(_state_of(layer), 9)
+        terminal.show(f"{state}{padded(layer.title, width)}  " + foreign(layer.detail))
     missing = any(not layer.holds for layer in layers)
     return EXIT_FAILED if missing and options.all else EXIT_FIRED

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sandbox.host.supervisor import TriggerSandbox
+from sandbox.javascript import literals
 from sandbox.javascript.positions import caret
 from sandbox.language import padded
 from sandbox.locale import N_, _, counted, joined
@@ -169,9 +170,13 @@ def adding(path: Path) -> str:
 
 def new(options: argparse.Namespace) -> int:
     """Writes a trigger and its fixture, which the author edits. Returns 0. Raises UsageError, and then writes nothing.
-    A template has an example of a trigger, a line `---`, and the cases that it passes."""
+    A template has an example of a trigger, a line `---`, and the cases that it passes; `{subject}` in it stands for
+    the name of the files, or the kind, and `{key}` for that name as a key."""
     template = Path(__file__).with_name("templates").joinpath(f"{options.kind}.template").read_text("utf-8")
-    source, _line, cases = template.partition("---\n")
+    example, _line, cases = template.partition("---\n")
+    subject = " ".join((options.name or f"The {options.kind}").split())
+    key = f"{literals.string(options.name)}, " if options.name else ""
+    source = example.replace("{subject}", subject).replace("{key}", key)
     path = Path(options.folder) / f"{options.name or options.kind}.js"
     fixture = path.with_name(f"{path.stem}.trigger.yaml")
     named = json.dumps(path.name, ensure_ascii=False)

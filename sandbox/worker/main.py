@@ -220,10 +220,10 @@ class Worker:
 
 def _reading(text: str) -> list[Any]:
     """The operands of a trigger and its traced copy, as protocol.py reads them."""
-    rows = [
-        [operand.number, operand.depth, operand.role[:MOST_TEXT], operand.text[:MOST_TEXT], operand.start, operand.end]
-        for operand in operands(parse(text))
-    ]
+    rows = []
+    for operand in operands(parse(text)):
+        shown = operand.role[:MOST_TEXT], operand.text[:MOST_TEXT]
+        rows.append([operand.number, operand.depth, *shown, operand.start, operand.end, operand.is_compared])
     copy = copy_of(text)
     return [rows, None if copy is None else [copy.source, copy.probe]]
 

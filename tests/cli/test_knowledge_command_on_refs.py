@@ -37,7 +37,7 @@ def test_memories_of_a_user_are_listed_deleted_and_brought_back(
     assert "tea of bob" not in run(tmp_path, capsys, "knowledge", "list", "tea", "--user", "ann")[1]
     assert "tea of ann" in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
     assert "is in the archive now. Change k3." in run(tmp_path, capsys, "knowledge", "delete", "1")[1]
-    assert "There are no such entries." in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
+    assert "No entry matches." in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
     status, _, said = run(tmp_path, capsys, "knowledge", "restore", "1")
     assert (status, "It comes back by `memory-server undo`" in said) == (2, True)
     assert run(tmp_path, capsys, "undo", "k3")[0] == 0

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from memory_server.cli.parser import main
+from sandbox.cli import main as workbench
+from sandbox.locale import speak
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -99,6 +101,53 @@ def test_a_wrong_command_gets_the_right_one(
     with pytest.raises(SystemExit, match="2"):
         run(typed)
     assert capfd.readouterr().err == f"memory-server: There is no command `{typed}`; did you mean `{meant}`?\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "typed", "said", "chinese"),
+    [
+        (
+            "memory-server",
+            ("install", "cursr"),
+            "install` cannot be used with `cursr`; did you mean `cursor`?",
+            "`cursor`？",
+        ),
+        ("memory-server", ("uninstall", "foo"), "`foo`; choose one of: claude-code, ", "可以用：claude-code"),
+        (
+            "memory-server",
+            ("list", "--family", "note"),
+            "`--family` cannot be `note`; did you mean `notes`?",
+            "`notes`？",
+        ),
+        ("memory-server", ("zzz",), "There is no command `zzz`; `memory-server --help` lists", "没有命令 `zzz`；"),
+        (
+            "trigger-sandbox",
+            ("lint",),
+            "There is no command `lint`; did you mean `check`?",
+            "没有命令 `lint`；你是不是",
+        ),
+        ("trigger-sandbox", ("pack", "chek"), "There is no command `chek`; did you mean `check`?", "你是不是"),
+        ("trigger-sandbox", ("new", "birtday"), "`birtday`; did you mean `birthday`?", "你是不是"),
+    ],
+)
+def test_a_wrong_choice_gets_the_right_one_in_both_languages(
+    program: str,
+    typed: tuple[str, ...],
+    said: str,
+    chinese: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = main if program == "memory-server" else workbench
+    for language, sentence in (("en", said), ("zh", chinese)):
+        monkeypatch.setenv("MEMORY_SERVER_LANGUAGE", language)
+        with pytest.raises(SystemExit, match="2"):
+            run(list(typed))
+        err = capfd.readouterr().err
+        assert sentence in err
+        assert err.count("\n") == 1
+        assert "invalid choice" not in err
+    speak("en")
 
 
 def test_times_are_local_in_a_shell_and_in_utc_for_clients(run: Run) -> None:

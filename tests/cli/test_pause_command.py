@@ -63,7 +63,7 @@ def test_while_it_is_paused_hooks_neither_recall_nor_remember(run: Run, tmp_path
         status, out, err = run("hook", given=given, now=ONE)
         assert (status, out) == (0, "")
         assert err == ("memory-server: hook: nothing is recalled or remembered: paused until `memory-server resume`\n")
-    assert run("resume", now=THREE) == (0, "Memory goes on.\n", "")
+    assert run("resume", now=THREE) == (0, "Memory resumed.\n", "")
     assert count(run) == 1
     # In a session that was not given it yet.
     asked = event("UserPromptSubmit", prompt="能吃花生吗？", session_id="new")

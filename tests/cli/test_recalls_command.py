@@ -94,7 +94,7 @@ def test_a_recall_that_brought_nothing_is_a_line_too(run: Run) -> None:
     out = run("recalls")
     assert "nothing" in out
     assert out.endswith("1 of 2 recalls brought nothing.\n")
-    assert "recalls: 2 recalls in 30 days, 50% empty" in run("doctor")
+    assert "recalls  2 recalls in 30 days, 50% empty" in run("doctor")
 
 
 @pytest.mark.usefixtures("stored")

@@ -134,7 +134,7 @@ class TestWithAndWithoutTheSharedProcess:
         alone = asked(filled, "list", "--no-daemon", LANGUAGE="zh")
         with windows(filled, 1, "--now", NOW):
             assert asked(filled, "list", LANGUAGE="zh") == alone
-        assert "会话".encode() in alone[1]
+        assert "对话".encode() in alone[1]
 
     def test_a_look_asks_the_process_and_does_not_read_its_input(self, filled: Path) -> None:
         with windows(filled, 1, "--now", NOW):

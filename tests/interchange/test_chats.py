@@ -167,8 +167,8 @@ def test_a_diary_of_sixty_days_is_sixty_memories() -> None:
 
 def test_chats_of_two_characters_do_not_mix_unless_somebody_says_so(run: Run) -> None:
     Path("chat").write_bytes(lines(*TAVERN))
-    assert "\nRobin got 3 new" in run("import", "chat")[1]
-    assert "\nboth got 3 new" in run("import", "-c", "both", "chat")[1]
+    assert "\nRobin: 3 new" in run("import", "chat")[1]
+    assert "\nboth: 3 new" in run("import", "-c", "both", "chat")[1]
 
 
 def test_a_message_with_a_time_in_seconds_is_left_out_with_its_reason() -> None:

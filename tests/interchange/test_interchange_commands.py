@@ -93,7 +93,7 @@ def test_a_trigger_that_cannot_work_is_left_out_with_its_reason(run: Run) -> Non
     write("pack.json", PACK)
     status, out, _ = run("import", "pack.json", "-c", "小红")
     assert status == 0
-    assert "小红 got 1 new" in out
+    assert "小红: 1 new" in out
     assert "left out  broken: its trigger cannot work: " in out
 
 
@@ -202,7 +202,7 @@ def test_a_pipe_in_a_folder_is_no_file_of_memories(run: Run) -> None:
 
 def test_standard_input_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(OLD).encode())))
-    assert "小明 got 1 new" in run("import", "-")[1]
+    assert "小明: 1 new" in run("import", "-")[1]
 
 
 def test_a_lorebook_comes_with_its_invalid_expression_as_plain_text(run: Run) -> None:

@@ -285,21 +285,21 @@ def make(form: str) -> str:
 
 FORMS = [
     # form, what came, what is searched and found, what is lost
-    ("card", ["阿遥 got 1 new"], ("", ""), ["of the card: description, first_mes; its client puts these"]),
-    ("claude-mem", ["default got 1 new", "notes got 2 new"], ("VAT", "half-even"),
+    ("card", ["阿遥: 1 new"], ("", ""), ["of the card: description, first_mes; its client puts these"]),
+    ("claude-mem", ["default: 1 new", "notes: 2 new"], ("VAT", "half-even"),
      ["answers to prompts, which claude-mem does not keep: 1", "rows of the table tool_uses: 1"]),
-    ("claude-mem export", ["notes got 1 new"], ("VAT", "half-even"), []),
-    ("livingmemory", ["qq/user/10001 got 2 new", "notes got 1 new"], ("牙医", "小明下周四看牙医"),
+    ("claude-mem export", ["notes: 1 new"], ("VAT", "half-even"), []),
+    ("livingmemory", ["qq/user/10001: 2 new", "notes: 1 new"], ("牙医", "小明下周四看牙医"),
      ["memories that are archived or deleted there: 1", "rows of the table graph_edges: 1"]),
-    ("livingmemory export", ["qq/group/777 got 1 new"], ("羽毛球", "群里周五打羽毛球"), []),
-    ("livingmemory talk", ["qq/group/777 got 1 new"], ("羽毛球", "老王: 今晚打羽毛球吗"), []),
-    ("mem0", ["notes got 2 new"], ("乌龙茶", "安安喜欢乌龙茶"), []),
-    ("pages", ["notes got 3 new"], ("番茄", "五月中旬以后种"), ["links between pages ([[name]]), which stay text: 1"]),
-    ("claude-code", ["default got 2 new", "notes got 2 new"], ("bookshop", "It listens on 8460."),
+    ("livingmemory export", ["qq/group/777: 1 new"], ("羽毛球", "群里周五打羽毛球"), []),
+    ("livingmemory talk", ["qq/group/777: 1 new"], ("羽毛球", "老王: 今晚打羽毛球吗"), []),
+    ("mem0", ["notes: 2 new"], ("乌龙茶", "安安喜欢乌龙茶"), []),
+    ("pages", ["notes: 3 new"], ("番茄", "五月中旬以后种"), ["links between pages ([[name]]), which stay text: 1"]),
+    ("claude-code", ["default: 2 new", "notes: 2 new"], ("bookshop", "It listens on 8460."),
      ["thoughts of the model: 2", "calls of tools, with their results: 2", "messages of sub-agents: 2"]),
-    ("notes-db", ["notes got 1 new"], ("tokio", "spawn with tokio"),
+    ("notes-db", ["notes: 1 new"], ("tokio", "spawn with tokio"),
      ["memories that are archived or deleted there: 1"]),
-    ("refs-log", ["refs/long-term got 1 new"], ("披萨", "build log"),
+    ("refs-log", ["refs/long-term: 1 new"], ("披萨", "build log"),
      ["memories that are archived or deleted there: 1"]),
 ]  # fmt: skip
 
@@ -312,9 +312,7 @@ def test_each_form_comes_once_is_found_and_says_what_is_lost(
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     status, out, err = run("import", source, "--dry-run")
     assert (status, err) == (0, "")
-    assert [
-        line.replace(" got ", " would get ") for line in came if line.replace(" got ", " would get ") not in out
-    ] == []
+    assert [line.replace(": ", " would get ") for line in came if line.replace(": ", " would get ") not in out] == []
     assert not (tmp_path / "data").exists(), "a dry run stores nothing"
     status, out, err = run("import", source)
     assert (status, err) == (0, "")
@@ -424,20 +422,20 @@ def test_a_chat_of_a_newer_sillytavern_is_of_the_only_character_in_it(run: Run) 
     ]
     write_lines("chat", head, *rows)
     _status, out, _err = run("import", "chat")
-    assert "阿遥 got 2 new" in out
+    assert "阿遥: 2 new" in out
     assert "answers that were swiped away: 2" in out
     assert "hidden messages: 1" in out
     assert "Ann，你来啦。" in run("list", "-c", "阿遥")[1]
     write_lines("group", head, *rows, {"name": "Robin", "is_user": False, "mes": "me too"})
-    assert "default got 2 new" in run("import", "group")[1], "several characters: nobody's conversation"
+    assert "default: 2 new" in run("import", "group")[1], "several characters: nobody's conversation"
 
 
 def test_facts_of_several_users_do_not_mix(run: Run) -> None:
     rows = [*MEM0["results"], {"id": "3", "memory": "Bob is allergic to peanuts", "user_id": "bob"}]
     write("m.json", rows)
     out = run("import", "m.json")[1]
-    assert "sessions/ann got 2 new" in out
-    assert "sessions/bob got 1 new" in out
+    assert "sessions/ann: 2 new" in out
+    assert "sessions/bob: 1 new" in out
     assert "notes" not in out
     assert run("import", "m.json")[1].count("unchanged") == 2
 
@@ -453,7 +451,7 @@ def test_a_turn_that_the_hook_stored_is_not_there_twice(run: Run, monkeypatch: p
         monkeypatch.setattr("sys.stdin", open(file.fileno(), closefd=False))  # noqa: SIM115
         assert run("hook")[0] == 0
     out = run("import", "t.jsonl")[1]
-    assert "default got 1 unchanged" in out
+    assert "default: 1 unchanged" in out
 
 
 def test_a_continued_session_and_what_was_forgotten(run: Run) -> None:
@@ -473,7 +471,7 @@ def test_a_continued_session_and_what_was_forgotten(run: Run) -> None:
     write_lines("p/b.jsonl", *first)
     write("p/c.jsonl", '{"type": "user", "mess')
     out = run("import", "p")[1]
-    assert "default got 1 new" in out
+    assert "default: 1 new" in out
     assert "turns in which something was forgotten: 1" in out
     assert "lines that are cut off or are not JSON: 1" in out
     assert "1234" not in run("list", "-c", "default")[1]
@@ -492,11 +490,11 @@ def test_private_parts_do_not_come(run: Run) -> None:
 def test_two_pages_of_one_title_are_two_notes_and_a_topic_known_here_is_the_same(run: Run) -> None:
     write("v/a/x.md", "---\ntitle: Deploy\n---\n\nfly deploy\n")
     write("v/b/x.md", "---\ntitle: Deploy\n---\n\nkubectl apply\n")
-    assert "notes got 2 new" in run("import", "v")[1]
-    assert "notes got 2 unchanged" in run("import", "v")[1]
+    assert "notes: 2 new" in run("import", "v")[1]
+    assert "notes: 2 unchanged" in run("import", "v")[1]
     write("v/b/x.md", "---\ntitle: Deploy\n---\n\nhelm upgrade\n")
     os.utime("v/b/x.md", (2e9, 2e9))
-    assert "notes got 1 replaced, 1 unchanged" in run("import", "v")[1]
+    assert "notes: 1 replaced, 1 unchanged" in run("import", "v")[1]
 
 
 def test_pages_that_memory_server_wrote_for_people_are_refused_with_the_right_form(run: Run) -> None:
@@ -536,7 +534,7 @@ def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
     write("v/.hidden/x.md", "# Hidden\nx\n")
     status, out, _err = run("import", "v")
     assert status == 0
-    assert "notes got 1 new" in out
+    assert "notes: 1 new" in out
     assert out.count("left out  ") == 6
     assert "1 memory can be used, 6 records left out." in out
     assert "1234" not in run("search", "Secret")[1]
@@ -594,7 +592,7 @@ def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(run
         other.execute("INSERT INTO user_prompts VALUES (2, 's', 2, 'and then the newest prompt', 1780000005000)")
         other.commit()
         assert Path("c.db-wal").stat().st_size
-        assert "default got 2 new" in run("import", "c.db")[1]
+        assert "default: 2 new" in run("import", "c.db")[1]
 
 
 @pytest.mark.parametrize("form", ["card", "claude-mem", "livingmemory", "mem0", "pages", "claude-code", "refs-log"])

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.prompt_lines import Language, prompt_lines
 from memory_server.kernel.messages import Message
-from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEAD, TAG, as_said, marked, without_recalled
+from memory_server.kernel.recalled_block import (
+    FOOT,
+    FRAME_CHARS,
+    HEAD,
+    HEADS,
+    TAG,
+    as_said,
+    language_of_block,
+    marked,
+    without_recalled,
+)
 
 LINES = "小明（3 天前，晚上）：下周三是我生日\n【过敏】小明不能吃花生"
 
@@ -91,37 +101,53 @@ JSON = json.dumps(RESULT)
 SIFTED = {"total_found": 1, "results": [{"memory_type": "short_term", "conversation_id": "default", "text": "tuna"}]}
 
 
+CHINESE_LINE = "用户（3 天前，早上）：我的猫饼干爱吃金枪鱼"
+CHINESE = marked(f"【过敏】不吃坚果\n{CHINESE_LINE}\n用户（刚才）：它病了", "zh")
+
+
+def written(block: str, head: str, line: str) -> list[str]:
+    """The ways in which clients, people and programs write a block, whole and in pieces. `head`: its beginning;
+    `line`: one of its lines, in which a piece ends."""
+    cut = block.index(line) + len(line) - 2
+    torn = block.removeprefix(f"<{TAG}>\n").removesuffix(FOOT)
+    return [
+        block,
+        block.replace("\n", "\r\n"),
+        block.replace("\n", "\n    "),
+        "> " + block.replace("\n", "\n> "),
+        "> > " + block.replace("\n", "\n> > "),
+        f"```\n{block}\n```",
+        f"~~~text\n{block}\n~~~",
+        json.dumps(block + "\n"),
+        json.dumps(json.dumps(block)[1:-1]),
+        json.dumps(block).replace("<", "\\u003c").replace(">", "\\u003e").replace("/", "\\/"),
+        block.replace("<", "&lt;").replace(">", "&gt;"),
+        block.replace("<", "&#60;").replace(">", "&#x3E;"),
+        block.upper(),
+        block.replace("memories>", "memories count='3'>", 1),
+        block.removesuffix(FOOT),
+        block[: len(head) + 50],
+        block[: len(head) - 1],
+        "> " + block.removesuffix(FOOT).replace("\n", "\n> "),
+        block + block,
+        torn,
+        "> " + torn.replace("\n", "\n> "),
+        torn.replace("\n", " "),
+        torn + FOOT,
+        block[12:],
+        block[12:cut],
+        block[len(head) :],
+        json.dumps(block, ensure_ascii=False)[:cut],
+    ]
+
+
 @pytest.mark.parametrize(
     "recalled",
     [
-        BLOCK,
-        BLOCK.replace("\n", "\r\n"),
-        BLOCK.replace("\n", "\n    "),
-        "> " + BLOCK.replace("\n", "\n> "),
-        "> > " + BLOCK.replace("\n", "\n> > "),
-        f"```\n{BLOCK}\n```",
-        f"~~~text\n{BLOCK}\n~~~",
-        json.dumps(BLOCK + "\n"),
-        json.dumps(json.dumps(BLOCK)[1:-1]),
-        json.dumps(BLOCK).replace("<", "\\u003c").replace(">", "\\u003e").replace("/", "\\/"),
-        BLOCK.replace("<", "&lt;").replace(">", "&gt;"),
-        BLOCK.replace("<", "&#60;").replace(">", "&#x3E;"),
-        BLOCK.upper(),
-        BLOCK.replace("memories>", "memories count='3'>", 1),
-        BLOCK.removesuffix(FOOT),
-        BLOCK[: len(HEAD) + 50],
-        BLOCK[: len(HEAD) - 1],
-        "> " + BLOCK.removesuffix(FOOT).replace("\n", "\n> "),
-        BLOCK + BLOCK,
-        TORN,
-        "> " + TORN.replace("\n", "\n> "),
-        TORN.replace("\n", " "),
-        TORN + FOOT,
-        BLOCK[12:],
-        BLOCK[12:150],
-        BLOCK[len(HEAD) :],
-        json.dumps(BLOCK)[:150],
+        *written(BLOCK, HEAD, LINE),
+        *written(CHINESE, HEADS["zh"], CHINESE_LINE),
         f"- {LINE}\n\n- {LINE}",
+        f"- {CHINESE_LINE}\n\n- {CHINESE_LINE}",
         JSON,
         JSON[:60],
         json.dumps(RESULT, indent=2),
@@ -260,3 +286,11 @@ def test_messages_that_were_nothing_but_recalled_are_left_out() -> None:
     both = Message("user", f"{marked(LINES)}\n晚上吃披萨吗？", 5, "小明")
     assert as_said([Message("system", marked(LINES)), both, plain]) == (plain, plain)
     assert as_said([plain])[0] is plain
+
+
+@pytest.mark.parametrize("language", HEADS)
+def test_no_language_of_a_block_adds_more_than_the_frame(language: Language) -> None:
+    block = marked("", language)
+    assert len(block) <= FRAME_CHARS
+    assert len(block.encode()) <= FRAME_CHARS, "blocks are bounded in bytes too"
+    assert language_of_block(block) == language

@@ -69,6 +69,33 @@ FOUND = [
     ("new Date() > new Date(2026, 3, 31)", ["date-never-comes"]),
     ("new Date().getMonth() === 12 && new Date().getDate() === 31", ["date-never-comes"]),
     ("new Date().getMonth() === 1 && new Date().getDate() === 31", ["date-never-comes"]),
+    # days until a date, and since one
+    ("const day = new Date(2027, 6, 17)\nMath.round((day - new Date()) / 864e5) >= 0", ["day-rounding"]),
+    ("Math.round((new Date('2027-07-17') - Date.now()) / 86400000) === 1", ["day-rounding"]),
+    (
+        "const n = new Date(); const d = new Date(n.getFullYear(), 6, 17)\nMath.floor((d - n) / 864e5) < 3",
+        ["day-rounding"],
+    ),
+    ("const DAY = 24 * 60 * 60 * 1000\nMath.round((Date.now() - new Date(2026, 6, 1)) / DAY) > 3", ["day-rounding"]),
+    ("const left = (new Date(2027, 6, 17).getTime() - Date.now()) / 864e5\nMath.round(left) < 3", ["day-rounding"]),
+    ("Math.ceil((new Date(2027, 6, 17) - new Date()) / 864e5) >= 0", []),
+    ("Math.floor((new Date() - new Date(2026, 6, 1)) / 864e5) > 3", []),
+    ("Math.round((new Date('2027-07-17T20:00') - new Date()) / 864e5) > 3", []),
+    ("Math.round((Date.now() - context.messages[0].timestamp) / 864e5) > 3", []),
+    ("Math.round((new Date(2027, 6, 17) - new Date()) / 36e5) > 3", []),
+    (
+        "const n = new Date(); n.setHours(0, 0, 0, 0)\nMath.round((new Date(2027, 6, 17) - n) / 864e5) === 0",
+        [],
+    ),
+    # what is not a number
+    ("Date.now() - undefined > 5", ["not-a-number"]),
+    ("const last = undefined; Date.now() - last > 864e5", ["not-a-number"]),
+    ("context.messages.length * NaN > 1", ["not-a-number"]),
+    ("context.messages.length > undefined", ["not-a-number"]),
+    ("const n = Number(context.messages.length); n === NaN", ["not-a-number"]),
+    ("const n = Number(context.messages.length); n !== Number.NaN", ["not-a-number"]),
+    ("context.messages.at(-1)?.timestamp === undefined", []),
+    ("Number.isNaN(context.messages.length - 1)", []),
     # roles
     ("context.messages.some((m) => m.role === 'human' && m.content.includes('a'))", ["unknown-role"]),
     ("context.messages.filter(m => m.role == 'ai').length", ["unknown-role"]),

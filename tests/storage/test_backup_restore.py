@@ -261,8 +261,8 @@ def test_the_commands_say_what_they_did(
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
     assert run("backup", "restore", "one", "--dry-run")[1] == "小明 would get 1 new, 1 of them forgotten before\n"
     restored = run("backup", "restore", "one")[1]
-    assert re.fullmatch(r"小明 got 1 new, 1 of them forgotten before \(change 3-\w{4}\)\n", restored)
-    assert run("backup", "restore", "one", "--overwrite", "-c", "小明")[1] == "小明 got 1 unchanged\n"
+    assert re.fullmatch(r"小明: 1 new, 1 of them forgotten before \(change 3-\w{4}\)\n", restored)
+    assert run("backup", "restore", "one", "--overwrite", "-c", "小明")[1] == "小明: 1 unchanged\n"
     assert run("backup", "restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
     status, out, err = run("backup", "list")

@@ -87,14 +87,14 @@ async def test_a_forgotten_turn_that_is_told_again_comes_back_once(app: App) -> 
 async def test_turns_and_sessions_are_forgotten_and_what_is_gone_is_no_error(app: App) -> None:
     for number in range(60):
         await remembered(app, f"第{number}句话", turn_id=f"qq/{number}", session="one")
-    await remembered(app, "别的会话说的", turn_id="x", session="two")
+    await remembered(app, "别的对话说的", turn_id="x", session="two")
     gone = (await call(forget, app.call, {"ids": ["qq/3", "qq/4"], "confirm": True})).structured
     assert (gone["found"], gone["forgotten"]) == (2, True)
     again = (await call(forget, app.call, {"ids": ["qq/3"], "confirm": True})).structured
     assert (again["found"], again["forgotten"]) == (0, False)
     whole = (await call(forget, app.call, {"said_in": "one", "confirm": True})).structured
     assert (whole["found"], whole["forgotten"]) == (58, True)
-    assert [one.text for one in await app.conversation().short_term.memories()] == ["user: 别的会话说的"]
+    assert [one.text for one in await app.conversation().short_term.memories()] == ["user: 别的对话说的"]
     with pytest.raises(ToolFailed, match="said_in"):
         await call(forget, app.call, {"ids": ["x"], "said_in": "two"})
 

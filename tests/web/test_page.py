@@ -343,7 +343,7 @@ async def test_notes_are_shown_as_text_and_changed(page: Page) -> None:
 async def test_pausing_and_going_on(page: Page) -> None:
     assert "Memory is off until 14:00" in (await page.do("pause", back="?lang=en")).text
     assert page.app.paused() is not None
-    assert "Memory goes on." in (await page.do("pause", resume="1", back="?lang=en")).text
+    assert "Memory resumed." in (await page.do("pause", resume="1", back="?lang=en")).text
     assert page.app.paused() is None
 
 

@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from memory_server.app import offered_tools
+from memory_server.cli.daemon import running_for
 from memory_server.cli.install import edits, sillytavern
 from memory_server.cli.install.clients import (
     CLIENTS,
@@ -90,7 +91,39 @@ async def install(settings: Settings, flags: Namespace) -> None:
 async def uninstall(settings: Settings, flags: Namespace) -> None:
     if _of_sillytavern(settings, flags, out=True):
         return
-    _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
+    client: Client = flags.client
+    machine, project = _machine(), _project(flags)
+    folder = _folder_of(client, machine, project, flags.name) or settings.folder
+    changed = _do(_plans(client, machine, _server(flags), project, "taken out"), dry_run=flags.dry_run)
+    if changed and not flags.dry_run:
+        _say_what_stays(folder.expanduser().absolute(), settings.daemon.idle_minutes)
+
+
+def _folder_of(client: Client, machine: Machine, project: Path | None, name: str) -> Path | None:
+    """The data folder that the client's entry of this name gives the server; None: it gives none."""
+    try:
+        text = (bytes_of(Path(str(servers_file(client, machine, project)))) or b"").decode()
+        servers = edits.parsed(text, toml=CLIENTS[client].toml).get(CLIENTS[client].listed)
+    except (edits.NotJson, UnicodeDecodeError):
+        return None
+    entry = servers.get(name) if isinstance(servers, dict) else None
+    arguments = entry.get("args") if isinstance(entry, dict) else None
+    if not isinstance(arguments, list) or "--data-dir" not in arguments[:-1]:
+        return None
+    return Path(str(arguments[arguments.index("--data-dir") + 1]))
+
+
+def _say_what_stays(folder: Path, idle_minutes: float) -> None:
+    """Say where the memories stay, and that a process which windows share runs for some minutes more."""
+    if folder.is_dir():
+        _say(_("The memories stay in {folder}. To remove them, delete this folder.", folder))
+    if running_for(str(folder)):
+        sentence = _(
+            "The shared process ends {minutes:g} minutes after its last window; `memory-server daemon stop` ends it "
+            "now.",
+            idle_minutes,
+        )
+        _say(sentence)
 
 
 def _of_sillytavern(settings: Settings, flags: Namespace, *, out: bool) -> bool:

@@ -11,9 +11,9 @@ from memory_server.conversations.model import ShortTermMemory, place_text
 from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.passages import CHARS, clipped
 from memory_server.conversations.recall.relevance import Receipt, age_text
 from memory_server.conversations.recall.selection import Recalled
+from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS
 from sandbox.locale import _, joined
@@ -71,8 +71,8 @@ def explain(decision: Decision, row: int) -> Explanation:
 
 def shown(recalled: Recalled) -> str:
     """A memory in a sentence: its id, its relevance and the beginning of its text."""
-    preview = clipped(one_line(recalled.memory.text), _PREVIEW_CHARS, CHARS)
-    return f"{recalled.memory.id} ({recalled.receipt.relevance:.1f}: {preview})"
+    preview = one_line(said_beginning(recalled.memory.text, _PREVIEW_CHARS))
+    return _("{id} ({relevance:.1f}: {preview})", recalled.memory.id, recalled.receipt.relevance, preview)
 
 
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:

@@ -292,7 +292,7 @@ def _folder(data_dir: Path, pause: Pause | None) -> Iterator[Said]:
         if not os.access(data_dir, os.W_OK):
             yield "error", _("{data_dir} cannot be written; check its owner and permissions.", data_dir)
         warned = list(_open_to_others(data_dir))
-        yield from warned or [("ok", _("{data_dir} is there and its owner's only", data_dir))]
+        yield from warned or [("ok", _("{data_dir} exists; only you can read it", data_dir))]
     if pause is not None:
         yield "note", _("It is {value}: nothing that is said is kept, and no hook recalls.", pause.text(None))
 
@@ -351,6 +351,6 @@ def _backups(data_dir: Path) -> Iterator[Said]:
         yield "ok", _("{found}, the newest of {iso}", len(found), times.iso(found[0].created_ms))
     if not found and data_dir.exists():
         if subfolders(data_dir / folders.PRIVATE / "tenants"):
-            yield "note", _("There is none; `memory-server backup --all-tenants` backs up the owner and all tenants.")
+            yield "note", _("No backup yet; `memory-server backup --all-tenants` backs up the owner and all tenants.")
         else:
-            yield "note", _("There is none; `memory-server backup` makes one.")
+            yield "note", _("No backup yet; `memory-server backup` makes one.")

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEAD, marked
+from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEADS, language_of_block, marked
 from sandbox.locale import _, counted, joined
 
 LEAST_CHARS = 256
@@ -100,9 +100,11 @@ def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
         over = len(value) - chars
         if over <= 0:
             return value
-        if value.startswith(HEAD):
+        language = language_of_block(value)
+        if language is not None:
             # Its tags stay: without them the rest would no longer be marked.
-            return marked(_cut(value[len(HEAD) : -len(FOOT)], chars - FRAME_CHARS, {}))
+            lines = value[len(HEADS[language]) : -len(FOOT)]
+            return marked(_cut(lines, chars - FRAME_CHARS, {}), language)
         # A third of the characters is before the place; so a longer cut contains a shorter one, and the size grows.
         start = max(0, min(places.get(value, 0) - chars // 3, over))
         return _("{start}{value}… ({over:,} more characters)", "…" * (start > 0), value[start : start + chars], over)

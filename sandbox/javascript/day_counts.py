@@ -1,0 +1,108 @@
+"""Rules about arithmetic with dates: days that are rounded wrongly, and numbers that are not numbers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from sandbox.javascript import syntax
+from sandbox.javascript.syntax import LintFinding, Node, Subject, at, number_of, operator_of, sides
+from sandbox.locale import _
+
+_DAY_MS = 86_400_000
+_ARITHMETIC = frozenset(("-", "*", "/", "%", "**"))
+_INEQUALITIES = frozenset(("<", "<=", ">", ">="))
+_EQUALITIES = frozenset(("==", "===", "!=", "!=="))
+_NAN = ("NaN", "Number.NaN")
+
+
+def day_counts(subject: Subject) -> Iterator[LintFinding]:
+    for node in syntax.walk(subject.source.root):
+        if node.type == "call_expression":
+            yield from _rounded_days(subject, node)
+        elif node.type == "binary_expression":
+            yield from _not_a_number(subject, node)
+
+
+def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
+    """`Math.round((day - now) / 864e5)`, where `day` is a midnight and `now` has a time of day."""
+    owner, name = syntax.member(subject.source, call)
+    given = syntax.arguments(call)
+    if owner is None or subject.source.of(owner) != "Math" or len(given) != 1:
+        return
+    if "setHours(0" in subject.text(subject.source.root):
+        return  # it may be the present that is set to midnight, and then every way of rounding is right
+    difference = _difference_in_days(subject, given[0])
+    if difference is None:
+        return
+    left, right = difference
+    if _is_midnight(subject, left) and _is_present(subject, right):
+        if name == "round":
+            said = _("after noon, now is nearer to the next midnight: on the day itself this is -1; use Math.ceil")
+        elif name == "floor":
+            said = _("now is after the midnight of the day: on the day itself this is -1; use Math.ceil")
+        else:
+            return
+    elif _is_present(subject, left) and _is_midnight(subject, right) and name == "round":
+        said = _("after noon, now is nearer to the next midnight: this is one day too many; use Math.floor")
+    else:
+        return
+    yield at("day-rounding", call, said)
+
+
+def _difference_in_days(subject: Subject, node: Node) -> tuple[Node, Node] | None:
+    """The two sides of `(left - right) / days in milliseconds`; None for anything else."""
+    node = subject.value(node)
+    both = sides(node)
+    if operator_of(node) != "/" or both is None or _product(subject, both[1]) != _DAY_MS:
+        return None
+    difference = subject.value(both[0])
+    return sides(difference) if operator_of(difference) == "-" else None
+
+
+def _product(subject: Subject, node: Node) -> float | None:
+    """The value of a number, or of numbers that are multiplied: `24 * 60 * 60 * 1000`."""
+    factors = [number_of(subject.source, subject.value(factor)) for factor in syntax.chain(subject.value(node), "*")]
+    known = [factor for factor in factors if factor is not None]
+    return prod(known) if len(known) == len(factors) else None
+
+
+def _is_present(subject: Subject, node: Node) -> bool:
+    return _moment_text(subject, node) in ("newDate()", "Date.now()")
+
+
+def _is_midnight(subject: Subject, node: Node) -> bool:
+    """Whether it is `new Date(year, month, day)` or `new Date('2026-07-17')`."""
+    text = _moment_text(subject, node)
+    if not text.startswith("newDate("):
+        return False
+    owner, _method = syntax.member(subject.source, subject.value(node))
+    maker = subject.value(owner) if owner is not None else subject.value(node)
+    given = syntax.arguments(maker)
+    if len(given) == 1:
+        return given[0].type == "string" and ":" not in subject.source.of(given[0])
+    return len(given) == 3
+
+
+def _moment_text(subject: Subject, node: Node) -> str:
+    text = subject.key(subject.value(node)).removeprefix("+")
+    return text.removesuffix(".getTime()").removesuffix(".valueOf()")
+
+
+def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
+    """Arithmetic and order with `undefined` or NaN, and equality with NaN."""
+    operator, both = operator_of(node), sides(node)
+    if both is None:
+        return
+    values = [subject.text(subject.value(side)) for side in both]
+    is_nan = any(value in _NAN for value in values)
+    nothing = is_nan or "undefined" in values
+    shown = "NaN" if is_nan else "undefined"
+    if operator in _ARITHMETIC and nothing:
+        said = _("arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown)
+        yield at("not-a-number", node, said)
+    elif operator in _INEQUALITIES and nothing:
+        yield at("not-a-number", node, _("never true: nothing is less or more than {nothing}", shown))
+    elif operator in _EQUALITIES and is_nan:
+        said = _("always true: nothing equals NaN") if "!" in operator else _("never true: nothing equals NaN")
+        yield at("not-a-number", node, _("{said}; use Number.isNaN", said))
