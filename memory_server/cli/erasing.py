@@ -202,6 +202,7 @@ async def erase(app: App, erasure: Erasure, backups: Sequence[str]) -> Erased:
         except StorageError as error:
             damaged.append(str(error))
     await asyncio.to_thread(home.erased.end)
+    await app.knowledge.notes.aclose()  # pages that are kept current are written before they are searched
     return Erased(await search(app, erasure), tuple(damaged))
 
 

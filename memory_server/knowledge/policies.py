@@ -134,7 +134,9 @@ def taking_back(held: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
         made.append(archived(entry, "undone", now_ms) if before is None else changed_by_json(entry, before))
     if not made:
         raise InvalidInput(
-            "Nothing of {change_id} is left to undo; `memory-server knowledge history` lists more.", change_id(seq)
+            "Nothing of {change_id} is left to undo: what it changed was removed for good, or is as it was before it. "
+            "`memory-server knowledge history` lists more.",
+            change_id(seq),
         )
     if removed:
         raise InvalidInput(

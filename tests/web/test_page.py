@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -244,6 +246,31 @@ async def test_what_is_erased_is_found_in_no_place(page: Page) -> None:
     assert "found in 0 places" in seen.text
     held = [path for path in page.app.home.place.rglob("*") if path.is_file()]
     assert not any("小时候去过急诊".encode() in path.read_bytes() for path in held)
+
+
+async def test_what_a_memory_said_before_an_edit_is_erased_with_it_and_a_search_says_what_it_did_not_look_through(
+    page: Page,
+) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    await page.app.conversation().short_term.edit(memory, ["我对花生过敏", "记住了"], by="test")
+    seen = await page.get("find", q="急诊", lang="en")
+    assert "What was changed before, and the record of questions, were not looked through" in seen.text
+    await page.do("erase", id=memory, back="?lang=en")
+    held = [path for path in page.app.home.place.rglob("*") if path.is_file()]
+    assert not any("小时候去过急诊".encode() in path.read_bytes() for path in held)
+
+
+async def test_an_erasing_on_a_disk_that_is_full_says_so(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memory_server.kernel.files.sync_file", full)
+        patch.setattr("memory_server.storage.partition.journal.sync_file", full)
+        seen = await page.do("erase", status=422, id=memory, back="?lang=en")
+    assert "the disk is full" in seen.text
 
 
 async def test_one_search_finds_all_families(page: Page) -> None:
