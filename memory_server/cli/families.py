@@ -250,9 +250,14 @@ def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
 # --- history -------------------------------------------------------------------------------------------------
 
 
+USUAL_STEPS = 100
+"""Steps of a change that are shown."""
+
+
 async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None:
     """The changes of all engines, or of the one that `keeps` this."""
     limit = limit_of(flags, 20)
+    most_steps = USUAL_STEPS if flags.steps is None else max(1, flags.steps)
     only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     engines: Sequence[Lifecycle] = app.memories.engines
     if flags.before is not None:
@@ -267,12 +272,14 @@ async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None
         of_family = flags.family is not None and engine.keeps == "knowledge"
         names = [each for each in await engine.places() if each.partition("/")[0] == flags.family]
         for place in names if of_family else [only]:
-            changes += await engine.history(place, before=flags.before, limit=limit + 1)
+            page = await engine.history(place, before=flags.before, limit=limit + 1, most_steps=most_steps)
+            changes += page
     changes.sort(key=lambda change: -change.at_ms)
     if flags.json:
         for change in changes[:limit]:
             line = {"change": change.id, "place": change.place, "at": iso(change.at_ms), "by": change.by}
-            write(line | {"steps": list(map(asdict, change.steps))})
+            more = {"moreSteps": change.more_steps} if change.more_steps else {}
+            write(line | {"steps": list(map(asdict, change.steps))} | more)
         return
     # Each conversation has a sequence of its own, and all knowledge has one.
     places = {engine.keeps: await engine.places() for engine in engines if only is None}
@@ -282,9 +289,11 @@ async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None
     out = console()
     for change in changes[:limit]:
         in_it = " " + translated(_("in {place}", change.place)) if several else ""
-        said = "; ".join(map(step_text, change.steps))
+        steps = "; ".join(map(step_text, change.steps))
+        if change.more_steps:
+            steps += "; " + translated(_("and {steps} more (--steps)", change.more_steps))
         when = time_text(change.at_ms, app.settings.zone)
-        out.print(escape(f"{change.id} {when}{in_it} {change.by}: {said}"))
+        out.print(escape(f"{change.id} {when}{in_it} {change.by}: {steps}"))
     if not changes:
         out.print(_("No change is in the history; {whereabouts}", escape(await whereabouts(app))))
     elif len(changes) > limit:

@@ -18,6 +18,7 @@ from memory_server.app import NO_OPENCC, App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import describe, running
+from memory_server.cli.families import USUAL_STEPS
 from memory_server.cli.inspection import chosen, each, not_copied, step_text, tally_text, whereabouts, with_id
 from memory_server.cli.terminal import (
     clipped,
@@ -77,8 +78,10 @@ async def undo(app: App, flags: Namespace) -> None:
     place = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     done, out = await forgetting.undo(app.memories.engines, flags.change, place, by="undo_change"), console()
     out.print(escape(_("Undid {change}; change {id}.", flags.change, done.id)))
-    for step in done.steps:
+    for step in done.steps[:USUAL_STEPS]:
         out.print(Text(f"- {step_text(step)}"))
+    if len(done.steps) > USUAL_STEPS:
+        out.print(_("- and {steps} more", len(done.steps) - USUAL_STEPS))
     for reason in done.refused:
         complain(reason)
 

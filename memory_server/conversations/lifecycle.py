@@ -15,6 +15,7 @@ from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import (
     Change,
     CleanedUp,
+    Commit,
     Forgotten,
     Muted,
     Pinned,
@@ -56,6 +57,13 @@ from memory_server.kernel.text import Finding, beginning
 from sandbox.locale import N_, _
 
 log = logging.getLogger(__name__)
+
+
+def _past(place: str, commit: Commit, most_steps: int | None) -> PastChange:
+    """A commit as a change of the history, with at most so many of its steps; what was erased has none."""
+    steps = tuple(map(step_of, commit.changes[:most_steps])) or (HistoryStep(_("erased")),)
+    more = max(0, len(commit.changes) - len(steps))
+    return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, more)
 
 
 def outdated_text(count: int) -> str:
@@ -157,21 +165,23 @@ class ConversationLifecycle:
         await asyncio.to_thread(backups.rewrite, name, kept)
 
     async def history(
-        self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
+        self,
+        place: str | None = None,
+        *,
+        before: str | None = None,
+        limit: int = HISTORY_PAGE,
+        most_steps: int | None = None,
     ) -> list[PastChange]:
         names = await self._among(place) if before is None else [await self._place_of(before, place)]
         if before is not None and _version_in(before) > await self._conversations.version(names[0]):
             raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", before)
-        pages = [await self._history(name, before, limit) for name in names]
+        pages = [
+            [_past(name, commit, most_steps) for commit in await self._commits(name, before, limit)] for name in names
+        ]
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
-    async def _history(self, name: str, before: str | None, limit: int) -> list[PastChange]:
-        commits = await self._conversations.get(name).archive.history(before=before, limit=limit)
-        return [
-            PastChange(change_id(name, made.version), name, made.at_ms, made.by, steps or (HistoryStep(_("erased")),))
-            for made in commits
-            for steps in [tuple(map(step_of, made.changes))]
-        ]
+    async def _commits(self, name: str, before: str | None, limit: int) -> Sequence[Commit]:
+        return await self._conversations.get(name).archive.history(before=before, limit=limit)
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         conversation = self._conversations.get(await self._place_of(change, place))
