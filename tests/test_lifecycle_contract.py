@@ -373,6 +373,17 @@ async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) 
     assert [*page, *rest] == found
 
 
+async def test_a_change_of_many_steps_is_told_up_to_a_bound(engine: Engine) -> None:
+    for number in range(4):
+        await engine.store(f"apples of the {number}. tree")
+    items = await engine.past.find(Sought(words=("apples",)))
+    assert await engine.past.forget(items, by="test") == 4
+    [whole] = await engine.past.history(limit=1)
+    [bounded] = await engine.past.history(limit=1, most_steps=3)
+    assert (len(whole.steps), whole.more_steps) == (4, 0)
+    assert (bounded.steps, bounded.more_steps) == (whole.steps[:3], 1)
+
+
 async def test_what_was_stored_or_deleted_is_taken_back_and_that_too(engine: Engine) -> None:
     await engine.store("apples grow here")
     stored = await engine.store("pears grow there")

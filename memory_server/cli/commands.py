@@ -166,6 +166,7 @@ def _look(add: Add) -> None:
     about = _("Show who changed what and when, newest first.")
     history = add("history", "families.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int)
+    _argument(history, "--steps", "N", _("steps shown of each change; usually 100"), type=int)
     _argument(list_, "--limit", "N", _("rows shown; usually 50"), type=int)
     _json(explain)
     for made in (list_, show, search, history):

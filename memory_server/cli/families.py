@@ -269,6 +269,10 @@ def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
 # --- history -------------------------------------------------------------------------------------------------
 
 
+USUAL_STEPS = 100
+"""Steps of a change that are shown."""
+
+
 def engines_of(app: App, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
     """The engines whose changes are meant: by `keeps`, by --family, by -c, or by --before; otherwise all. Raises
     InvalidInput: the family has no history."""
@@ -284,9 +288,10 @@ def engines_of(app: App, flags: Namespace, keeps: Kept | None = None) -> Sequenc
 
 
 async def past_changes(
-    engines: Sequence[Lifecycle], flags: Namespace, conversation: str | None, limit: int
+    engines: Sequence[Lifecycle], flags: Namespace, conversation: str | None, *, limit: int, most_steps: int
 ) -> list[PastChange]:
-    """The newest changes of these engines first: up to `limit` of each place that is looked at."""
+    """The newest changes of these engines first: up to `limit` of each place that is looked at, each with up to
+    `most_steps` of its steps."""
     changes: list[PastChange] = []
     before = getattr(flags, "before", None)
     for engine in engines:
@@ -294,20 +299,22 @@ async def past_changes(
         if flags.family is not None and engine.keeps == "knowledge":
             places = [place for place in await engine.places() if place.partition("/")[0] == flags.family]
         for place in places:
-            changes += await engine.history(place, before=before, limit=limit)
+            changes += await engine.history(place, before=before, limit=limit, most_steps=most_steps)
     return sorted(changes, key=lambda change: -change.at_ms)
 
 
 async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None:
     """The changes of all engines, or of the one that `keeps` this."""
     limit = limit_of(flags, 20)
+    most_steps = USUAL_STEPS if flags.steps is None else max(1, flags.steps)
     only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     engines = engines_of(app, flags, keeps)
-    changes = await past_changes(engines, flags, only, limit + 1)
+    changes = await past_changes(engines, flags, only, limit=limit + 1, most_steps=most_steps)
     if flags.json:
         for change in changes[:limit]:
             line = {"change": change.id, "place": change.place, "at": iso(change.at_ms), "by": change.by}
-            write(line | {"steps": list(map(asdict, change.steps))})
+            more = {"moreSteps": change.more_steps} if change.more_steps else {}
+            write(line | {"steps": list(map(asdict, change.steps))} | more)
         return
     # Each conversation has a sequence of its own, and all knowledge has one.
     places = {engine.keeps: await engine.places() for engine in engines if only is None}
@@ -317,9 +324,11 @@ async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None
     out = console()
     for change in changes[:limit]:
         in_it = " " + translated(_("in {place}", change.place)) if several else ""
-        said = "; ".join(map(step_text, change.steps))
+        steps = "; ".join(map(step_text, change.steps))
+        if change.more_steps:
+            steps += "; " + translated(_("and {steps} more (--steps)", change.more_steps))
         when = time_text(change.at_ms, app.settings.zone)
-        out.print(escape(f"{change.id} {when}{in_it} {change.by}: {said}"))
+        out.print(escape(f"{change.id} {when}{in_it} {change.by}: {steps}"))
     if not changes:
         out.print(_("No change is in the history; {whereabouts}", escape(await whereabouts(app))))
     elif len(changes) > limit:

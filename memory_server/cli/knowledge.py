@@ -128,7 +128,7 @@ async def _promote(app: App, flags: Namespace) -> None:
 
 
 async def _history(app: App, flags: Namespace) -> None:
-    every = Namespace(limit=flags.limit, json=flags.json, family=None, before=None)
+    every = Namespace(limit=flags.limit, json=flags.json, family=None, before=None, steps=None)
     await history(app, every, "knowledge")
 
 

@@ -6,6 +6,7 @@ machine: no other folder, settings or file can be named.
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -17,6 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_server.app import App, Shared
+from memory_server.cli.families import USUAL_STEPS
 from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
 from memory_server.cli.hook.command import answer, remembered
 from memory_server.cli.linked import OF_THIS_MACHINE, SENT
@@ -35,6 +37,10 @@ from sandbox.locale import spoken_here, term, translated
 Name = Annotated[Text, Field(max_length=1_000)]
 _MOST_ROWS = 1_000
 """Of an answer: other tenants wait while it is made."""
+
+
+_MOST_STEPS = 20_000
+"""Steps of all changes of an answer together, where the caller does not say how many of one change."""
 
 
 class _Body(BaseModel):
@@ -77,7 +83,8 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     settings = app.settings if conversation is None else app.settings.model_copy(update={"conversation": conversation})
     form: type[_Body] = HookBody if name == "hook" else CommandBody
     body = form.model_validate(dict(given))
-    streams = CapturedIO(terminal=getattr(body, "terminal", {}), input=getattr(body, "input", "").encode())
+    given_input, terminal = getattr(body, "input", "").encode(), getattr(body, "terminal", {})
+    streams = CapturedIO(terminal=terminal, input=given_input, waiting=[])
     captured = CAPTURED_IO.set(streams)
     language = spoken_here.set((body.language, PACKAGE))
     try:
@@ -87,6 +94,8 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
         else:
             assert isinstance(body, CommandBody)
             result = {"status": await _command(app, name, settings, body)}
+        # In the caller's own share of the threads, because all other callers wait for the event loop.
+        await asyncio.to_thread(streams.write_all)
     finally:
         spoken_here.reset(language)
         CAPTURED_IO.reset(captured)
@@ -125,8 +134,11 @@ async def _command(app: App, name: str, settings: Settings, body: CommandBody) -
         settings.refuse_change(name)
     if name in ("import", "undo"):
         app.memories.services.refuse_where_full()
-    if max(getattr(flags, "limit", None) or 0, getattr(flags, "n", 0)) > _MOST_ROWS:
+    rows = max(getattr(flags, "limit", None) or 0, getattr(flags, "n", 0), getattr(flags, "steps", None) or 0)
+    if rows > _MOST_ROWS:
         raise InvalidInput("A server shows at most {rows:,} rows to another machine; ask for fewer.", _MOST_ROWS)
+    if hasattr(flags, "steps") and flags.steps is None:
+        flags.steps = max(1, _MOST_STEPS // max(_MOST_STEPS // USUAL_STEPS, flags.limit or 0))
     if name == "import" and flags.source != ["-"]:
         raise InvalidInput("A server imports what is sent to it, and no file of its own.")
     if name == "forget" and (flags.for_good or flags.in_backups):

@@ -6,7 +6,7 @@ import contextlib
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from io import TextIOBase, TextIOWrapper
@@ -38,15 +38,22 @@ def console(*, stderr: bool = False) -> Console:
 
     class _Console(Console):
         def print(self, *objects: Any, **options: Any) -> None:
+            if streams is None:
+                super().print(*map(_unobeyed, objects), **options)
+            else:
+                streams.do(partial(self._print_now, objects, options))
+
+        def _print_now(self, objects: Sequence[Any], options: Mapping[str, Any]) -> None:
             super().print(*map(_unobeyed, objects), **options)
 
         def on_broken_pipe(self) -> None:
             # Rich would end the process with status 1; but it is not a failure if the reader stops reading.
             raise BrokenPipeError
 
+    streams = CAPTURED_IO.get()
     options: dict[str, Any] = {"soft_wrap": True, "highlight": False, "stderr": stderr}
     file: Any = sys.stderr if stderr else sys.stdout
-    if (streams := CAPTURED_IO.get()) is not None:
+    if streams is not None:
         options |= {"file": (file := _Captured(streams, stderr=stderr)), "_environ": streams.terminal}
     return _Console(width=None if file.isatty() else 10_000, **options)
 
@@ -173,8 +180,9 @@ def write(result: object) -> None:
     from memory_server.storage.json_store import codec
 
     text = (result if isinstance(result, str) else codec.dumps(result).decode().translate(_ESCAPED)) + "\n"
-    if (streams := CAPTURED_IO.get()) is not None:
-        _Captured(streams, stderr=False).write(text)
+    streams = CAPTURED_IO.get()
+    if streams is not None:
+        streams.do(partial(_write_captured, streams, text, stderr=False))
         return
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
@@ -210,7 +218,14 @@ def complain(sentence: str) -> None:
 
 def write_errors(text: str) -> None:
     streams = CAPTURED_IO.get()
-    (sys.stderr if streams is None else _Captured(streams, stderr=True)).write(text)
+    if streams is None:
+        sys.stderr.write(text)
+    else:
+        streams.do(partial(_write_captured, streams, text, stderr=True))
+
+
+def _write_captured(streams: CapturedIO, text: str, *, stderr: bool) -> None:
+    _Captured(streams, stderr=stderr).write(text)
 
 
 def refuse(error: MemoryServerError, flags: Namespace) -> int:

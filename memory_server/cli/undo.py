@@ -10,7 +10,7 @@ from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.call_tool import called
-from memory_server.cli.families import engines_of, past_changes
+from memory_server.cli.families import USUAL_STEPS, engines_of, past_changes
 from memory_server.cli.inspection import chosen, step_text, whereabouts
 from memory_server.cli.terminal import complain, confirmed, console, escape, time_text
 from memory_server.conversations.archive import Archived
@@ -53,8 +53,10 @@ async def _undo_change(app: App, flags: Namespace, change: str) -> None:
     conversation = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     undone = await forgetting.undo(app.memories.engines, change, conversation, by="undo_change")
     out.print(escape(_("Undid {change}; change {id}.", change, undone.id)))
-    for step in undone.steps:
+    for step in undone.steps[:USUAL_STEPS]:
         out.print(Text(f"- {step_text(step)}"))
+    if len(undone.steps) > USUAL_STEPS:
+        out.print(_("- and {steps} more", len(undone.steps) - USUAL_STEPS))
     for reason in undone.refused:
         complain(reason)
 
@@ -80,7 +82,8 @@ async def _undo_last(app: App, flags: Namespace) -> None:
 async def _last_change(app: App, flags: Namespace) -> Sequence[PastChange]:
     """The newest change that somebody made, with all its parts; a recall that only reinforced memories is not one."""
     conversation = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    changes = await past_changes(engines_of(app, flags), flags, conversation, _LOOKED_BACK)
+    engines = engines_of(app, flags)
+    changes = await past_changes(engines, flags, conversation, limit=_LOOKED_BACK, most_steps=USUAL_STEPS)
     made = [change for change in changes if any(step.what != "reinforced" for step in change.steps)]
     return [change for change in made if _id_of(change) == _id_of(made[0])]
 
@@ -98,8 +101,9 @@ def _show(app: App, change: str, parts: Sequence[PastChange]) -> None:
     steps = [(part.place, step) for part in parts for step in part.steps]
     for place, step in steps[:_SHOWN_STEPS]:
         out.print(Text(f"- {place}: {step_text(step)}"))
-    if len(steps) > _SHOWN_STEPS:
-        out.print(_("  … and {other} more", len(steps) - _SHOWN_STEPS))
+    more = len(steps[_SHOWN_STEPS:]) + sum(part.more_steps for part in parts)
+    if more:
+        out.print(_("  … and {other} more", more))
 
 
 async def _bring_back(app: App, flags: Namespace) -> None:

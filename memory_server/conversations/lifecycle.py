@@ -60,6 +60,13 @@ from sandbox.locale import N_, _
 log = logging.getLogger(__name__)
 
 
+def _past_change(place: str, commit: Commit, most_steps: int | None) -> PastChange:
+    """A commit as a change of the history, with at most so many of its steps; what was erased has none."""
+    steps = tuple(map(step_of, commit.changes[:most_steps])) or (HistoryStep(_("erased")),)
+    more = max(0, len(commit.changes) - len(steps))
+    return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, more)
+
+
 def outdated_text(count: int) -> str:
     """A sentence on what to do about memories whose words were found with other settings."""
     were = _("memory was") if count == 1 else _("memories were")
@@ -161,17 +168,22 @@ class ConversationLifecycle:
         await asyncio.to_thread(backups.rewrite, name, kept)
 
     async def history(
-        self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
+        self,
+        place: str | None = None,
+        *,
+        before: str | None = None,
+        limit: int = HISTORY_PAGE,
+        most_steps: int | None = None,
     ) -> list[PastChange]:
         names = await self._among(place) if before is None else [await self._place_of(before, place)]
         if before is not None and _version_in(before) > await self._conversations.version(names[0]):
             raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", before)
-        pages = [await self._history(name, before, limit) for name in names]
+        pages = [await self._history(name, before, limit, most_steps) for name in names]
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
-    async def _history(self, name: str, before: str | None, limit: int) -> list[PastChange]:
+    async def _history(self, name: str, before: str | None, limit: int, most_steps: int | None) -> list[PastChange]:
         commits = await self._conversations.get(name).archive.history(before=before, limit=limit)
-        return await asyncio.to_thread(lambda: [_past_change(name, commit) for commit in commits])
+        return await asyncio.to_thread(lambda: [_past_change(name, commit, most_steps) for commit in commits])
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         conversation = self._conversations.get(await self._place_of(change, place))
@@ -331,11 +343,6 @@ def step_of(change: Change) -> HistoryStep:
             return HistoryStep(_("cleaned up"))
         case _:
             return HistoryStep(_(type(change).__name__.lower()), change.memory.id, said_beginning(change.memory.text))
-
-
-def _past_change(name: str, commit: Commit) -> PastChange:
-    steps = tuple(map(step_of, commit.changes)) or (HistoryStep(_("erased")),)
-    return PastChange(change_id(name, commit.version), name, commit.at_ms, commit.by, steps)
 
 
 def _sought_in(sought: Sought, name: str, state: ConversationState, gone: Sequence[Archived]) -> list[Item]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -10,12 +10,27 @@ from dataclasses import dataclass, field
 @dataclass(slots=True)
 class CapturedIO:
     """What the command reads, and what it has written so far. `terminal`: the variables that say how output for people
-    looks; `TERMINALS` names the descriptors, of 1 and 2, that are a terminal."""
+    looks; `TERMINALS` names the descriptors, of 1 and 2, that are a terminal. `waiting`: what is still to be laid out
+    and written, in order, in a process that serves others meanwhile; None: it is written at once."""
 
     input: bytes = b""
     output: bytes = b""
     errors: bytes = b""
     terminal: Mapping[str, str] = field(default_factory=dict)
+    waiting: list[Callable[[], None]] | None = None
+
+    def do(self, writing: Callable[[], None]) -> None:
+        """Write something now, or when `write_all` is called."""
+        if self.waiting is None:
+            writing()
+        else:
+            self.waiting.append(writing)
+
+    def write_all(self) -> None:
+        """Write what waits. To lay out thousands of rows takes seconds, so a server calls it in a thread."""
+        waiting, self.waiting = self.waiting or [], None
+        for writing in waiting:
+            writing()
 
 
 CAPTURED_IO: ContextVar[CapturedIO | None] = ContextVar("captured_io", default=None)

@@ -36,13 +36,15 @@ class HistoryStep:
 @dataclass(frozen=True, slots=True)
 class PastChange:
     """A change in the history. `place`: a conversation, or a family with its owner, such as `refs/short-term`. `at_ms`:
-    milliseconds since 1970. `by`: the tool or command that made it, or `hand`."""
+    milliseconds since 1970. `by`: the tool or command that made it, or `hand`. `more_steps`: how many it has beside
+    `steps`."""
 
     id: str
     place: str
     at_ms: int
     by: str
     steps: tuple[HistoryStep, ...]
+    more_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,15 @@ class Lifecycle(Protocol):
         """The same in what a backup holds of this engine, which is checked before; all of it or nothing."""
 
     async def history(
-        self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
+        self,
+        place: str | None = None,
+        *,
+        before: str | None = None,
+        limit: int = HISTORY_PAGE,
+        most_steps: int | None = None,
     ) -> list[PastChange]:
-        """At most `limit` changes of a place, or of all, newest first, before the change `before`. Raises InvalidInput:
-        `before` is not a change of these places."""
+        """At most `limit` changes of a place, or of all, newest first, before the change `before`. `most_steps`: of one
+        change; an import has tens of thousands. Raises InvalidInput: `before` is not a change of these places."""
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         """Take back a change of a place, or of any; later changes of other entries stay. Raises InvalidInput: there is

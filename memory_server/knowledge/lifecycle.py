@@ -129,7 +129,12 @@ class KnowledgeLifecycle:
             await self._store.erase(erasure, backups.knowledge_of(name))
 
     async def history(
-        self, place: str | None = None, *, before: str | None = None, limit: int = HISTORY_PAGE
+        self,
+        place: str | None = None,
+        *,
+        before: str | None = None,
+        limit: int = HISTORY_PAGE,
+        most_steps: int | None = None,
     ) -> list[PastChange]:
         found: list[PastChange] = []
         seq = None if before is None else await self._made(before)
@@ -139,8 +144,10 @@ class KnowledgeLifecycle:
             texts = {} if found else await self._beginnings(mine)
             for scope, done in mine:
                 name, ids = place_of(scope), done.entries or done.detail.get("keys") or (None,)
-                steps = (HistoryStep(_(done.op), None if each is None else str(each), texts.get(each)) for each in ids)
-                found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps)))
+                shown = ids[:most_steps]
+                steps = [HistoryStep(_(done.op), None if id_ is None else str(id_), texts.get(id_)) for id_ in shown]
+                more = len(ids) - len(shown)
+                found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps), more))
             if place is None or len(page) < limit:
                 break
             seq = page[-1][1].seq

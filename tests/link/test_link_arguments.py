@@ -5,14 +5,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from http_server import Asker, give, said, serving
 
+from memory_server.app import App
+from memory_server.cli import remote_commands, terminal
 from memory_server.cli.linked import OF_THIS_MACHINE, SENT
 from memory_server.cli.parser import parser
+from memory_server.config import Settings
+from memory_server.kernel.messages import Message
 
 WRONG = ("", "-5", "0", "1e400", "nan", "9" * 30, "yesterdayy", "9999-99-99", "[", "/(/", "a\x00b", "\ud800", "x" * 990)
 """No argument of a command takes all of them."""
@@ -87,3 +93,47 @@ def test_a_wrong_hook_is_never_a_failure_of_the_server(asker: Asker, body: dict[
     answer = asker.call("commands/hook", body)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["message"].count("\n") == 0
+
+
+def test_a_change_of_many_steps_is_shown_up_to_a_bound(asker: Asker) -> None:
+    chat = "".join(f"user: letter {number}\nassistant: ok\n" for number in range(150))
+    imported = ["import", "-", "--format", "chat", "-c", "many"]
+    assert asker.call("commands/import", {"arguments": imported, "input": chat}).json()["status"] == 0
+
+    def shown(*words: str) -> str:
+        answer = asker.call("commands/history", {"arguments": ["history", "-c", "many", *words]})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["output"])
+
+    steps = json.loads(shown("--json", "--steps", "1000"))["steps"]
+    assert len(steps) == 150
+    first = json.loads(shown("--json"))
+    assert (first["steps"], first["moreSteps"]) == (steps[:100], 50)
+    assert "and 50 more (--steps)" in shown()
+    assert json.loads(shown("--json", "--limit", "1000"))["moreSteps"] == 130, "all changes together have a bound"
+    refused = asker.call("commands/history", {"arguments": ["history", "--steps", "1001"]})
+    assert refused.status_code == 400
+    change = first["change"]
+    undone = asker.call("commands/undo", {"arguments": ["undo", change, "-c", "many"]}).json()["output"]
+    assert undone.count("letter") == 100
+    assert "and 50 more" in undone
+
+
+@pytest.mark.anyio
+async def test_what_a_command_prints_is_laid_out_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+    write = terminal._Captured.write
+
+    def noted(self: terminal._Captured, printed: str) -> int:
+        threads.add(threading.current_thread().name)
+        return write(self, printed)
+
+    async with App(Settings(data_dir=tmp_path)) as app:
+        await app.conversation("c").short_term.add([Message("user", "my cat is Miso")])
+        monkeypatch.setattr(terminal._Captured, "write", noted)
+        for name in ("list", "history"):
+            for more in ([], ["--json"]):
+                answer = await remote_commands.run(app, name, {"arguments": [name, "-c", "c", *more]}, None)
+                assert "Miso" in answer["output"]
+    assert threads
+    assert threading.current_thread().name not in threads
