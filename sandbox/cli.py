@@ -36,7 +36,7 @@ The exit code is 0 when the trigger fired, 1 when it was quiet, 3 when it failed
 _REPL = _("""\
 try triggers line by line on a chat, each as `run` does
 example:
-  echo "match_keys(context.messages, ['生日']) > 0" | trigger-sandbox repl --chat chat.txt
+  echo "match_keys(context.messages, ['birthday']) > 0" | trigger-sandbox repl --chat chat.txt
 
 :say adds a message, :now sets the time, :help shows how, :quit leaves.""")
 _DOCTOR = _("""\
@@ -56,7 +56,7 @@ docs/reference/lint-rules.md lists the rules.""")
 _TIMELINE = _("""\
 show where along a chat each trigger fires, is quiet or fails
 example:
-  echo "user: 明天是我的生日" | trigger-sandbox timeline -e "match_keys(context.messages, ['生日'])" --chat -
+  echo "user: Tomorrow is my birthday" | trigger-sandbox timeline -e "match_keys(context.messages, ['birthday'])" --chat -
 
 A trigger runs at the time of each message. The exit code is 0; 1 when a trigger failed somewhere, or with
 --compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong.""")
@@ -89,7 +89,7 @@ example:
 _NEW = _("""\
 write an example of a trigger to begin with, and a fixture beside it
 example:
-  trigger-sandbox new birthday --name 小满的生日""")
+  trigger-sandbox new birthday --name Ann""")
 _MEANT = MappingProxyType(
     {"lint": "check", "validate": "check", "simulate": "run", "replay": "timeline", "eval": "run"}
 )

@@ -287,7 +287,7 @@ def _mend(add: Add) -> None:
     migrate = add("migrate", "stores.migrate", about, "migrate --dry-run", opens=False, changes=True, listed=_UNLISTED)
     _dry_run(migrate, _("say what is missing"))
     about = _("Give, list or take back the tokens of `serve --http`.")
-    tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant 小明", opens=False, listed=_UNLISTED)
+    tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant alice", opens=False, listed=_UNLISTED)
     about = _("add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back")
     _argument(tokens, "action", None, about, choices=("add", "list", "remove"))
     _argument(tokens, "name", "NAME", _("name of the token"), nargs="?")

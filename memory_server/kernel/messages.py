@@ -88,7 +88,7 @@ def with_roles(text: str) -> str:
     """A text of `role: content` lines as a message, so that people read the roles in their language. The English is the
     text as it is."""
     lines = [_role_line(line) for line in text.split("\n")]
-    if not isinstance(lines[0], LocalizedText):
+    if not any(isinstance(line, LocalizedText) for line in lines):
         return text
     return joined("\n", lines)
 

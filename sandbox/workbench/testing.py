@@ -19,7 +19,7 @@ from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript import literals
 from sandbox.javascript.positions import caret
 from sandbox.language import padded
-from sandbox.locale import N_, _, counted, joined
+from sandbox.locale import N_, _, counted, joined, spoken
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import time_of
 from sandbox.workbench.explain import said, word
@@ -170,13 +170,9 @@ def adding(path: Path) -> str:
 
 def new(options: argparse.Namespace) -> int:
     """Writes a trigger and its fixture, which the author edits. Returns 0. Raises UsageError, and then writes nothing.
-    A template has an example of a trigger, a line `---`, and the cases that it passes; `{subject}` in it stands for
-    the name of the files, or the kind, and `{key}` for that name as a key."""
+    A template has an example of a trigger, a line `---`, and the cases that it passes."""
     template = Path(__file__).with_name("templates").joinpath(f"{options.kind}.template").read_text("utf-8")
-    example, _line, cases = template.partition("---\n")
-    subject = " ".join((options.name or f"The {options.kind}").split())
-    key = f"{literals.string(options.name)}, " if options.name else ""
-    source = example.replace("{subject}", subject).replace("{key}", key)
+    source, _line, cases = _named(template, options.kind, options.name).partition("---\n")
     path = Path(options.folder) / f"{options.name or options.kind}.js"
     fixture = path.with_name(f"{path.stem}.trigger.yaml")
     named = json.dumps(path.name, ensure_ascii=False)
@@ -204,6 +200,21 @@ def new(options: argparse.Namespace) -> int:
     terminal.show(_("next: edit both, then: trigger-sandbox test {quote}", shlex.quote(str(fixture))))
     terminal.show(_("and into the memory: {adding}", adding(path)))
     return 0
+
+
+def _named(template: str, kind: str, name: str | None) -> str:
+    """A template with the name that the author gives in its places: in a comment, as keys, and in a message."""
+    person = name or ("小满" if spoken() == "zh" else "Ann")
+    places = {
+        "{subject}": " ".join((name or f"The {kind}").split()),
+        "{person}": " ".join(person.split()),
+        "{key}": f"{literals.string(name)}, " if name else "",
+        "{name}": literals.string(person),
+        "{said}": json.dumps(f"{person}: 生日 birthday", ensure_ascii=False),
+    }
+    for place, text in places.items():
+        template = template.replace(place, text)
+    return template
 
 
 def _show_failure(terminal: Terminal, result: CaseResult) -> None:

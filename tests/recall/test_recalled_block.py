@@ -126,7 +126,7 @@ def written(block: str, head: str, line: str) -> list[str]:
         block.upper(),
         block.replace("memories>", "memories count='3'>", 1),
         block.removesuffix(FOOT),
-        block[: len(head) + 50],
+        block[:cut],
         block[: len(head) - 1],
         "> " + block.removesuffix(FOOT).replace("\n", "\n> "),
         block + block,
@@ -137,7 +137,7 @@ def written(block: str, head: str, line: str) -> list[str]:
         block[12:],
         block[12:cut],
         block[len(head) :],
-        json.dumps(block, ensure_ascii=False)[:cut],
+        json.dumps(block, ensure_ascii=False)[: cut - 2],
     ]
 
 

@@ -99,8 +99,13 @@ def test_doctor_shows_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "doctor")
     assert code == 0
     assert out.startswith("V8 ")
-    for name in ("parent", "memory", "landlock", "seccomp", "no open", "no socket", "no exec"):
-        assert re.search(rf"^(holds  |MISSING)  {name}\s", out, re.MULTILINE), name
+    for name in ("process", "memory", "file system and network", "system calls"):
+        assert re.search(rf"^(holds  |MISSING)  {name}  ", out, re.MULTILINE), name
+    for name in ("opening a file", "making a socket", "starting a program"):
+        assert re.search(rf"^(blocked|OPEN   )  {name}  ", out, re.MULTILINE), name
+    details = [re.sub(r"^\S+ +(?:\S+ )*\S+  +", "", line) for line in out.splitlines()[1:]]
+    columns = {line.index(detail) for line, detail in zip(out.splitlines()[1:], details, strict=True)}
+    assert len(columns) == 1, "what each line says is below that of the others"
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["doctor"]])
