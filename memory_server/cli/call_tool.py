@@ -75,8 +75,8 @@ def arguments_of(source: str) -> dict[str, object]:
 
 
 async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    arguments = messages_of(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
-    settings = settings.with_flashbacks(flags.flashbacks)
+    given = {"maxChars": flags.chars, "flashbacks": flags.flashbacks}
+    arguments = messages_of(flags.words) | {name: value for name, value in given.items() if value is not None}
     async with App(settings, brief=True, session=_session(flags.session), shared=shared) as app:
         answer = await called(app, recall_turn.name, arguments)
         if shown := answer.structured if flags.json else answer.structured["prompt"]:

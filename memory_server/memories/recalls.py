@@ -94,7 +94,8 @@ class Recalls:
                 # Two hooks that are installed both note a turn.
                 latest[session] = found.setdefault((session, turn) if turn else line["id"], line)
             elif (about := latest.get(session, {})).get("came") and turn in (None, about.get("turn", turn)):
-                about["used"] = [item["id"] for item in about["came"] if item["id"] in line["used"]]
+                matches = (item["id"] for item in about["came"] if item.get("tier") != "flashback")
+                about["used"] = [memory_id for memory_id in matches if memory_id in line["used"]]
         return sorted(found.values(), key=lambda line: line["at"])
 
     def tidy(self) -> None:
@@ -154,4 +155,6 @@ def _item(recalled: Recalled, public: str | None) -> Line:
     item["words"] = {word.word: round(word.points, 2) for word in heaviest}
     if receipt.around:
         item["around"] = round(receipt.around, 2)
+    if receipt.overview:
+        item["overview"] = True
     return item if recalled.kept_in is None else item | {"kept_in": recalled.kept_in}

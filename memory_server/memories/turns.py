@@ -61,13 +61,13 @@ async def recall_for_turn(
     also: Sequence[str] = (),
     session: Session | None = None,
     folder: str | None = None,
-    flashbacks: int | None = None,
+    flashbacks: int = 0,
     said_again: bool = True,
     reinforce: bool = True,
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`; `flashbacks` of each kind may come by chance (None: as the settings say). It is reinforced,
+    those searched `also`; `flashbacks` of each kind may come by chance. It is reinforced,
     unless the caller does not want it. Raises InvalidInput: there is no message."""
 
     async def fired() -> tuple[Activation, str | None]:
@@ -137,7 +137,7 @@ async def turn_prompt(
     *,
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
-    flashbacks: int | None = None,
+    flashbacks: int = 0,
     reinforce: bool = True,
     max_chars: int = MAX_CHARS,
 ) -> tuple[str, TurnRecall]:

@@ -171,7 +171,8 @@ def spoken(memory: ShortTermMemory) -> str:
 
 def _why(item: Line, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech) -> str:
     tier = item.get("tier")
-    why = reason(tier, words, heaviest, float(item.get("around", 0.0)), zh=speech.zh)
+    around, overview = float(item.get("around", 0.0)), bool(item.get("overview"))
+    why = reason(tier, words, heaviest, around, zh=speech.zh, overview=overview)
     if used is None or tier in ("flashback", "answer", "pinned", "last"):
         return why
     after = _("The answer used it.") if item["id"] in used else _("The answer did not use it.")
