@@ -40,7 +40,7 @@ from nlp.normal_forms import plain, simplified
 from nlp.questions import is_question
 from nlp.scripts import script_spans
 from nlp.segment import segment, well_formed
-from nlp.stems import is_incidental, says_little, stem
+from nlp.stems import only_asks, says_little, says_when, stem
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -95,6 +95,8 @@ the development sets of docs/explanation/recall-quality.md."""
 
 _UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
 """They stand alone in dates, and say nothing without their number."""
+_DAY: Final = "天"
+"""The character of 今天 and 昨天, which memories hold in these words."""
 _WORDS_OF_A_QUESTION: Final = 2
 """With fewer words that say something, a question needs the messages before it."""
 _BEFORE_SHORT_QUESTION: Final = 0.3
@@ -123,13 +125,15 @@ class QueryTerm(NamedTuple):
     weight: float
     factor: float = 1.0
     telling: bool = True
-    """Whether it is in the last message and says something by itself, and is not incidental."""
+    """Whether it is in the last message and says something by itself, and not only when."""
     last: bool = True
     """Whether it is in the last message."""
     alone: bool = False
     """Whether it is a single character that is a word of a question, the last message: 猫 in 我家猫叫什么."""
-    incidental: bool = False
-    """Whether it stands in sentences about anything: 今天, now, what."""
+    when: bool = False
+    """Whether it only says when, seen from the speaker's day: 今天, now."""
+    asks: bool = False
+    """Whether it only asks: what."""
 
 
 class _Word(NamedTuple):
@@ -223,9 +227,9 @@ def sought_words(
                 factor *= emphasis.relative_days
             if says_little(key):
                 factor *= emphasis.function_words
-            incidental = is_incidental(key) or key in adverbs
-            says = not (back or incidental or says_little(key))
-            _seek(found, key, QueryTerm(weight * role_weight, factor, says, not back, incidental=incidental))
+            when = says_when(key) or key in adverbs
+            says = not (back or when or says_little(key))
+            _seek(found, key, QueryTerm(weight * role_weight, factor, says, not back, when=when, asks=only_asks(key)))
     if not options.long_texts:
         found = {key: sought for key, sought in found.items() if sought.weight >= MIN_WEIGHT}
     ranked = sorted(found.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0])))
@@ -257,14 +261,15 @@ def sought_grams(
         text = normal_form(message.content, options)
         grams, pairs = grams_of(text)
         timeless, _ = grams_of(without_day_words(text))
-        alone = set(segment(text)) - _UNITS_OF_TIME if grams and not back and is_question(text) else ()
+        asks = bool(grams) and not back and is_question(text)
+        alone = set(segment(text)) - _UNITS_OF_TIME if asks else ()
         for gram, count in grams.items():
             if not says_little(gram):
                 weight, factor = count * gram_weight(pairs) * role_weight, emphasis.pairs * earlier**back
-                incidental = gram not in timeless or gram in _UNITS_OF_TIME
-                says = not (back or incidental)
-                by_itself = len(gram) == 1 and gram in alone and not incidental
-                _seek(found, gram, QueryTerm(weight, factor, says, not back, by_itself, incidental))
+                when = gram not in timeless or (gram == _DAY and not asks)
+                says = not (back or when)
+                by_itself = len(gram) == 1 and gram in alone and not when
+                _seek(found, gram, QueryTerm(weight, factor, says, not back, by_itself, when))
     return found
 
 

@@ -43,14 +43,14 @@ async def called(
     session: str | None = None,
 ) -> Answer:
     """The answer of the tool with this name, asked in `session`; its text has local times. Raises ToolFailed if it
-    failed; nothing was changed. The message names a command in place of a tool, and `flags` in place of arguments."""
+    failed; nothing was changed. The message names `flags` in place of arguments."""
     SHOWN_ZONE.set(app.settings.zone)
     try:
         return await call_tool(
             TOOLS[tool], app.call.in_session(session), arguments, max_bytes=app.settings.results.max_bytes
         )
     except ToolFailed as error:
-        message = translated(str(error)).replace("get_history", "`memory-server history`")
+        message = translated(str(error))
         for name, flag in (flags or {}).items():
             message = message.replace(f"`{name}`", f"`{flag}`")
         raise ToolFailed(message) from error

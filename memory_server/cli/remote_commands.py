@@ -26,6 +26,7 @@ from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import Session
+from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.tools.base.shapes import Messages, Text
 from sandbox.locale import spoken_here
 
@@ -76,6 +77,7 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     body = form.model_validate(dict(given))
     streams = CapturedIO(terminal=getattr(body, "terminal", {}), input=getattr(body, "input", "").encode())
     captured, language = CAPTURED_IO.set(streams), spoken_here.set((body.language, PACKAGE))
+    reader = AT_A_SHELL.set(True)
     try:
         if isinstance(body, HookBody):
             shared = Shared(app, Path("/"))
@@ -86,6 +88,7 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
             assert isinstance(body, CommandBody)
             said = {"status": await _command(app, name, settings, body)}
     finally:
+        AT_A_SHELL.reset(reader)
         spoken_here.reset(language)
         CAPTURED_IO.reset(captured)
     return said | {"output": streams.output.decode(), "errors": streams.errors.decode()}

@@ -58,8 +58,9 @@ class ArchiveManager:
         """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`,
         without those that a person asked to be forgotten. Nothing is reinforced."""
         entries = await self._services.store.archive(self.conversation_id, newest=RECALLED)
-        last = {entry.memory.id: entry for entry in entries if isinstance(entry.memory, ShortTermMemory)}
-        gone = [entry.memory for entry in last.values() if not asked_to_forget(entry.by)]
+        last = {entry.memory.key: entry for entry in entries if isinstance(entry.memory, ShortTermMemory)}
+        removed = [entry.memory for entry in last.values() if not asked_to_forget(entry.by)]
+        gone = [memory for memory in removed if isinstance(memory, ShortTermMemory)]
         state = await self._services.store.read(self.conversation_id)
         return select(
             [memory for memory in gone if memory.key not in state.short_term],

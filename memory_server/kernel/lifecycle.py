@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 HISTORY_PAGE = 50
 """Changes on a page of the history: what fits on a screen or two."""
-
-
 _FORGET = "forget"
+"""How the authors of changes begin by which a person forgets."""
 
 Kept = Literal["conversations", "knowledge"]
 

@@ -18,6 +18,7 @@ from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
@@ -109,7 +110,8 @@ async def recall_for_turn(
         trouble = unreadable(unread)
     elif trouble is None and late:
         count = counted(late, "trigger")
-        trouble = _("{number} did not run; search_long_term_memories says why.", count)
+        where = way("search_long_term_memories", "memory-server call --text search_long_term_memories")
+        trouble = _("{number} did not run; {where} says why.", count, where)
     return TurnRecall(found, activation, trouble)
 
 

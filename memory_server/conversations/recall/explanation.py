@@ -168,7 +168,9 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
 def _only_incidental(recalled: Recalled) -> str:
     """The sentence on a memory that shares only words that are never enough alone."""
     spelt = spelling(recalled.memory.text)
-    words = joined(", ", (spelt(word.word) for word in recalled.receipt.matched))
+    terms = [spelt(word.word) for word in recalled.receipt.matched]
+    longest = [term for term in terms if not any(term != other and term in other for other in terms)]
+    words = joined(", ", longest)
     return _(
         "It shares only {words} with these messages: such words stand in sentences about anything, and never bring a "
         "memory alone.",

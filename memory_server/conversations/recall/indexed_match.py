@@ -13,7 +13,7 @@ import numpy as np
 from memory_server.conversations.recall.columns import Columns
 from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import MatchedWord, factor_of, stretches
+from memory_server.conversations.recall.relevance import MatchedWord, factor_of, matched_word, stretches
 from memory_server.conversations.recall.words import RecallQuery
 
 
@@ -35,7 +35,7 @@ class Match:
     """Whether something of the last message is shared that is not incidental: after a statement, a word that is
     not a function word."""
     shares_any: Mask
-    """Whether any word is shared that is not incidental, or the time that the query names."""
+    """Whether any word is shared that does not only say when, or the time that the query names."""
 
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
         found = self.occurrences
@@ -52,9 +52,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     holders = np.bincount(found.terms, minlength=len(sought)).tolist()
     memories = len(columns)
     terms = [
-        MatchedWord(
-            text, one.weight, 0.0, factor_of(one, count, memories, parameters), one.telling, one.last, one.incidental
-        )
+        matched_word(text, one, factor_of(one, count, memories, parameters))
         for (text, one), count in zip(sought, holders, strict=True)
     ]
     points = np.array([term.query_weight for term in terms])[found.terms] if terms else np.zeros(0)
@@ -72,7 +70,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
         span[(columns.times >= begin) & (columns.times < end)] = gained
     named_span = span if query.names_time else np.zeros(rows)
     shares_any = named_span > 0.0
-    shares_any[found.rows[~incidental]] = True
+    shares_any[found.rows[_of_terms(terms, found, lambda term: not term.when)]] = True
     shares = np.zeros(rows, np.bool_)
     if not parameters.must_share:
         return Match(terms, found, total, around, span, total + around + span, shares, shares_any)

@@ -41,8 +41,15 @@ class MatchedWord:
     """Whether it is in the last message and is not a function word such as `what` or 我们."""
     last: bool = True
     """Whether it is in the last message."""
-    incidental: bool = False
-    """Whether it stands in sentences about anything: 今天, now, what."""
+    when: bool = False
+    """Whether it only says when: 今天, now."""
+    asks: bool = False
+    """Whether it only asks: what."""
+
+    @property
+    def incidental(self) -> bool:
+        """Whether it stands in sentences about anything, so that it is never enough alone."""
+        return self.when or self.asks
 
     @property
     def points(self) -> float:
@@ -104,8 +111,8 @@ class Receipt:
         return self.match + self.around + self.span
 
     def shares_any(self, query: RecallQuery) -> bool:
-        """Whether it shares any word with the query that is not incidental, or the time that the query names."""
-        return self._in_named_time(query) or any(not word.incidental for word in self.matched)
+        """Whether it shares any word with the query that does not only say when, or the time that the query names."""
+        return self._in_named_time(query) or any(not word.when for word in self.matched)
 
     def _in_named_time(self, query: RecallQuery) -> bool:
         return query.names_time and self.span > 0.0
@@ -139,6 +146,20 @@ class Receipt:
         without_words = _("part of an overview") if self.overview else _("no shared word")
         line = (words or without_words) + points
         return line if self.nearness is None else joined("; ", (line, self.nearness.line()))
+
+
+def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: float = 0.0) -> MatchedWord:
+    """A term of a query with what the query knows about it, its factor, and its weight in a memory."""
+    return MatchedWord(
+        term,
+        sought.weight,
+        memory_weight,
+        factor,
+        telling=sought.telling,
+        last=sought.last,
+        when=sought.when,
+        asks=sought.asks,
+    )
 
 
 def age_of(time_ms: int, now_ms: int) -> int:
@@ -295,7 +316,7 @@ def _shared(memory: ShortTermMemory, query: RecallQuery, place: Mapping[str, int
     def note(sought: Mapping[str, QueryTerm], term: str, weight: float) -> None:
         one = sought[term]
         key = sought is query.grams, term
-        shared.append((key, MatchedWord(term, one.weight, weight, one.factor, one.telling, one.last, one.incidental)))
+        shared.append((key, matched_word(term, one, one.factor, weight)))
 
     # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
     if not query.words.keys().isdisjoint(memory.words):
