@@ -21,7 +21,7 @@ from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
-from memory_server.kernel.errors import MemoryClosed, MemoryServerError
+from memory_server.kernel.errors import InvalidInput, MemoryClosed, MemoryServerError
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.meter import Meter
@@ -238,11 +238,23 @@ class App:
         participants: Mapping[str, Any] | None = None,
         session: Session | None = None,
         max_chars: int = MAX_CHARS,
+        flashbacks: int = 0,
     ) -> str:
         """What the messages bring to mind, as the tool `recall_turn` gives it: marked as recalled and ready for a
-        prompt; empty if nothing came. Raises InvalidInput: there is no message, or the id cannot be used."""
-        call, conversation = replace(self.call, session=session), self.conversation(conversation_id)
-        return (await turn_prompt(call, conversation, messages, participants=participants, max_chars=max_chars))[0]
+        prompt; empty if nothing came. `flashbacks`: how many memories of each kind may come by chance where nothing
+        is asked. Raises InvalidInput: there is no message, the id cannot be used, or `flashbacks` is below 0."""
+        if flashbacks < 0:
+            raise InvalidInput("`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks)
+        call = replace(self.call, session=session)
+        prompt, _found = await turn_prompt(
+            call,
+            self.conversation(conversation_id),
+            messages,
+            participants=participants,
+            flashbacks=flashbacks,
+            max_chars=max_chars,
+        )
+        return prompt
 
     async def serve_stdio(self) -> None:
         """Serve the tools over MCP on standard input and output; opens and closes this app."""
@@ -351,15 +363,21 @@ class App:
                 stack.push_async_callback(self.sandbox.aclose)
 
 
-def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None = None) -> App:
-    """A memory for use in this process: `async with open_memory("memories") as memory: …`.
+def open_memory(
+    data_dir: str | Path | None = None, *, timezone: str | None = None, settings: Settings | None = None
+) -> App:
+    """A memory for use in this process: `async with open_memory("memories", timezone="Asia/Shanghai") as memory: …`.
 
-    `data_dir` overrides the one of `settings`. Neither a file nor the environment is read: to use them, pass
-    `config.load(os.environ)` as `settings`.
+    `timezone` is where the people of the chats live, by its IANA name: it decides when a day begins, and which time of
+    day a prompt names; None: that of `settings`, which is usually the system's. `data_dir` and `timezone` override
+    those of `settings`. Neither a file nor the environment is read: to use them, pass `config.load(os.environ)` as
+    `settings`. Raises InvalidInput: there is no such time zone.
     """
     chosen = settings or Settings()
     if data_dir is not None:
         chosen = chosen.model_copy(update={"data_dir": Path(data_dir)})
+    if timezone is not None:
+        chosen = chosen.in_zone(timezone)
     return App(chosen)
 
 

@@ -28,7 +28,7 @@ from nlp.keywords import (
     load,
 )
 from nlp.segment import engine_name
-from nlp.stems import says_little
+from nlp.stems import is_incidental, says_little
 
 __all__ = [
     "Enrichment",
@@ -41,4 +41,4 @@ __all__ = [
 ]
 __all__ += ["normal_form", "sought_grams", "sought_names", "sought_words", "words_in"]
 __all__ += ["ROLE_WEIGHTS", "Keyword", "SupportsMessage", "extract_keywords", "extract_message_keywords", "load"]
-__all__ += ["engine_name", "says_little"]
+__all__ += ["engine_name", "is_incidental", "says_little"]

@@ -20,12 +20,13 @@ from nlp.once import Once
 
 class Span(NamedTuple):
     """A stretch of a text that is one word: `text[start:end]` is read as `word`. `relative`: it names a day by its
-    distance from the day of writing (昨天, last Friday)."""
+    distance from the day of writing (昨天, last Friday); `adverb`: by a word that stands in any sentence (昨天)."""
 
     start: int
     end: int
     word: str
     relative: bool = False
+    adverb: bool = False
 
 
 def day_word(day: date) -> str:
@@ -46,7 +47,7 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
         word = _READERS[form](found, today)
         if word is not None:
             place = found.end()
-            yield Span(*found.span(), word, form in _RELATIVE)
+            yield Span(*found.span(), word, form in _RELATIVE, form in _ADVERBS)
 
 
 _DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五六七八九十")} | {"两": 2, "兩": 2, "廿": 20}
@@ -171,6 +172,7 @@ def _english_week(found: re.Match[str], today: date) -> str | None:
     return _shifted(today, days - 7 if way == "last" else days or 7)
 
 
+_ADVERBS: Final = frozenset({"near", "english"})
 _RELATIVE: Final = frozenset({"near", "week", "ago", "english", "english_week", "english_ago", "before"})
 
 _READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {

@@ -34,12 +34,13 @@ from nlp.keywords import (
     role_weight_of,
     weighted,
 )
+from nlp.lexicon.day_words import without_day_words
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
 from nlp.normal_forms import plain, simplified
 from nlp.questions import is_question
 from nlp.scripts import script_spans
 from nlp.segment import segment, well_formed
-from nlp.stems import says_little, stem
+from nlp.stems import only_asks, says_little, says_when, stem
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -94,6 +95,8 @@ the development sets of docs/explanation/recall-quality.md."""
 
 _UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
 """They stand alone in dates, and say nothing without their number."""
+_DAY: Final = "天"
+"""The character of 今天 and 昨天, which memories hold in these words."""
 _WORDS_OF_A_QUESTION: Final = 2
 """With fewer words that say something, a question needs the messages before it."""
 _BEFORE_SHORT_QUESTION: Final = 0.3
@@ -122,18 +125,24 @@ class QueryTerm(NamedTuple):
     weight: float
     factor: float = 1.0
     telling: bool = True
-    """Whether it is in the last message and says something by itself."""
+    """Whether it is in the last message and says something by itself, and not only when."""
     last: bool = True
     """Whether it is in the last message."""
     alone: bool = False
     """Whether it is a single character that is a word of a question, the last message: 猫 in 我家猫叫什么."""
+    when: bool = False
+    """Whether it only says when, seen from the speaker's day: 今天, now."""
+    asks: bool = False
+    """Whether it only asks: what."""
 
 
 class _Word(NamedTuple):
-    """The form of a word that is compared, and whether the word is a day named by its distance."""
+    """The form of a word that is compared, whether the word is a day named by its distance, and whether it is one that
+    an adverb names (今天)."""
 
     key: str
     relative_day: bool = False
+    adverb: bool = False
 
 
 def enriched_keywords(
@@ -208,6 +217,7 @@ def sought_words(
             earlier = earlier_factor(messages, found, emphasis)
         words = list(_words(message.content, options, _day(message.time_ms, options, now_ms, zone)))
         relative = {word.key for word in words if word.relative_day}
+        adverbs = {word.key for word in words if word.adverb} - {word.key for word in words if not word.adverb}
         telling = any(word.key not in relative and not says_little(word.key) for word in words)
         occurrences = _occurrences(words, message.content, options, names)
         role_weight = role_weight_of(message.role, role_weights)
@@ -217,8 +227,9 @@ def sought_words(
                 factor *= emphasis.relative_days
             if says_little(key):
                 factor *= emphasis.function_words
-            one = QueryTerm(weight * role_weight, factor, not back and not says_little(key), not back)
-            _seek(found, key, one)
+            when = says_when(key) or key in adverbs
+            says = not (back or when or says_little(key))
+            _seek(found, key, QueryTerm(weight * role_weight, factor, says, not back, when=when, asks=only_asks(key)))
     if not options.long_texts:
         found = {key: sought for key, sought in found.items() if sought.weight >= MIN_WEIGHT}
     ranked = sorted(found.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0])))
@@ -249,11 +260,16 @@ def sought_grams(
         role_weight = role_weight_of(message.role, role_weights)
         text = normal_form(message.content, options)
         grams, pairs = grams_of(text)
-        alone = set(segment(text)) - _UNITS_OF_TIME if grams and not back and is_question(text) else ()
+        timeless, _ = grams_of(without_day_words(text))
+        asks = bool(grams) and not back and is_question(text)
+        alone = set(segment(text)) - _UNITS_OF_TIME if asks else ()
         for gram, count in grams.items():
             if not says_little(gram):
                 weight, factor = count * gram_weight(pairs) * role_weight, emphasis.pairs * earlier**back
-                _seek(found, gram, QueryTerm(weight, factor, not back, not back, len(gram) == 1 and gram in alone))
+                when = gram not in timeless or (gram == _DAY and not asks)
+                says = not (back or when)
+                by_itself = len(gram) == 1 and gram in alone and not when
+                _seek(found, gram, QueryTerm(weight, factor, says, not back, by_itself, when))
     return found
 
 
@@ -336,7 +352,7 @@ def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
         finders.append(script_spans)
     for part in _split(text, finders):
         if isinstance(part, Span):
-            yield _Word(_key(part.word, options), part.relative)
+            yield _Word(_key(part.word, options), part.relative, part.adverb)
         else:
             for word in filter(counts, segment(part)):
                 yield _Word(_key(word, options))

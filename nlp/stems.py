@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from nlp.lexicon.function_words import FUNCTION_WORDS, STOP_WORDS
+from nlp.lexicon.day_words import DAY_WORDS
+from nlp.lexicon.function_words import FUNCTION_WORDS, QUESTION_WORDS, STOP_WORDS
 from nlp.once import Once
 
 _CYRILLIC: Final = re.compile("[\u0400-\u04ff]+")
@@ -44,4 +45,21 @@ def says_little(word: str) -> bool:
     return word in _LITTLE()
 
 
+def says_when(word: str) -> bool:
+    """Whether a lower-case word or stem only says when: `now`, `monday`, `刚才`."""
+    return word in _DAY_WORDS()
+
+
+def only_asks(word: str) -> bool:
+    """Whether a lower-case word or stem only asks: `what`."""
+    return word in _QUESTION_WORDS()
+
+
+def is_incidental(word: str) -> bool:
+    """Whether a lower-case word or stem stands in sentences about anything, so that it is never enough alone."""
+    return says_when(word) or only_asks(word)
+
+
 _LITTLE: Final = Once(lambda: {form for word in FUNCTION_WORDS | STOP_WORDS for form in (word, stem(word))})
+_DAY_WORDS: Final = Once(lambda: {form for word in DAY_WORDS for form in (word, stem(word))})
+_QUESTION_WORDS: Final = Once(lambda: {form for word in QUESTION_WORDS for form in (word, stem(word))})

@@ -13,19 +13,27 @@ from collections.abc import Iterable, Iterator
 from datetime import MAXYEAR, date, timedelta
 from typing import Final, NamedTuple
 
-from nlp.date_words import MONTHS, date_spans, numeral
+from nlp.date_words import MONTHS, Span, date_spans, numeral
 from nlp.once import Once
 
 RECENT_DAYS: Final = 14
 """What 最近 and `recently` mean at most."""
 _FEW_DAYS: Final = 7
+_ABOUT_A_YEAR: Final = timedelta(days=340)
 
 
 class TimeSpan(NamedTuple):
-    """From the first to the last day, both included."""
+    """From the first to the last day, both included. `near`: it is named by a word that stands in any sentence (昨天,
+    最近)."""
 
     first: date
     last: date
+    near: bool = False
+
+    def days(self, most: int) -> list[date]:
+        """The days of it; none if they are more than `most`."""
+        count = (self.last - self.first).days + 1
+        return [self.first + timedelta(days=number) for number in range(count)] if count <= most else []
 
 
 _MONTH_NAME: Final = (
@@ -59,6 +67,8 @@ _SPANS: Final = Once(
         re.VERBOSE | re.IGNORECASE,
     )
 )
+_SEEN_FROM_TODAY: Final = ("near_month", "week", "chinese_year", "english_near")
+"""Forms that may name the stretch in which today lies: 这周, this year."""
 _SURE: Final = re.compile(
     r"(?:\b(?:in|of|since|during|last|this|early|mid|late|until|by|from|and|to)[ -]|[,(]\s?)$", re.IGNORECASE
 )
@@ -69,15 +79,37 @@ _A_DAY: Final = re.compile(r"\d(?:st|nd|rd|th)?(?: of)? $", re.I)
 def time_spans(text: str, today: date) -> list[TimeSpan]:
     """The stretches of time that `text`, written on `today`, names, in order. About 0.1 ms per 1,000 characters."""
     found: list[TimeSpan] = []
-    for day in dict.fromkeys(span.word for span in date_spans(text, today)):
-        month, number = map(int, day.removesuffix("日").split("月"))
-        found += _days(month, number, (today.year, today.year - 1), today)
+    days: dict[str, Span] = {}
+    for day in date_spans(text, today):
+        if day.word not in days or not day.relative:
+            days[day.word] = day
+    for word, day in days.items():
+        month, number = map(int, word.removesuffix("日").split("月"))
+        dates = list(_days(month, number, (today.year, today.year - 1), today))
+        if day.relative:  # 昨天 is not a day of last year
+            dates = [span for span in dates if span.first > today - _ABOUT_A_YEAR]
+        found += [span._replace(near=day.adverb) for span in dates]
     for match in _SPANS().finditer(text):
+        present = any(match[group] for group in _SEEN_FROM_TODAY)
         try:
-            found += (span for span in _read(match, text, today) if span.first <= today)
+            begun = [span for span in _read(match, text, today) if span.first <= today]
         except (ValueError, OverflowError):
             continue  # beyond the range of dates
+        found += [span._replace(near=span.near or (present and today <= span.last)) for span in begun]
     return found
+
+
+def without_times(text: str, today: date) -> str:
+    """`text`, written on `today`, with a blank in place of each day and stretch of time that it names."""
+    places = [(day.start, day.end) for day in date_spans(text, today)]
+    places += [match.span() for match in _SPANS().finditer(text)]
+    parts: list[str] = []
+    end = 0
+    for first, last in sorted(places):
+        if last > end:
+            parts.append(text[end : max(end, first)])
+            end = last
+    return " ".join([*parts, text[end:]])
 
 
 def _days(month: int, day: int, years: Iterable[int], today: date) -> Iterator[TimeSpan]:
@@ -100,7 +132,7 @@ def _read(found: re.Match[str], text: str, today: date) -> Iterator[TimeSpan]:
     elif "week" in named:
         yield _week(today, {"上": 1, "上上": 2}.get(named["which_week"], 0))
     elif "days_ago" in named or "recent" in named:
-        yield TimeSpan(today - timedelta(days=_FEW_DAYS if "days_ago" in named else RECENT_DAYS), today)
+        yield TimeSpan(today - timedelta(days=_FEW_DAYS if "days_ago" in named else RECENT_DAYS), today, near=True)
     elif "ago" in named:
         count = named["count"]
         number = int(count) if count.isdigit() else _WORDS.get(count) or numeral(count)

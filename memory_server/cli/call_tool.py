@@ -43,14 +43,14 @@ async def called(
     session: str | None = None,
 ) -> Answer:
     """The answer of the tool with this name, asked in `session`; its text has local times. Raises ToolFailed if it
-    failed; nothing was changed. The message names a command in place of a tool, and `flags` in place of arguments."""
+    failed; nothing was changed. The message names `flags` in place of arguments."""
     SHOWN_ZONE.set(app.settings.zone)
     try:
         return await call_tool(
             TOOLS[tool], app.call.in_session(session), arguments, max_bytes=app.settings.results.max_bytes
         )
     except ToolFailed as error:
-        message = translated(str(error)).replace("get_history", "`memory-server history`")
+        message = translated(str(error))
         for name, flag in (flags or {}).items():
             message = message.replace(f"`{name}`", f"`{flag}`")
         raise ToolFailed(message) from error
@@ -75,8 +75,8 @@ def arguments_of(source: str) -> dict[str, object]:
 
 
 async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    arguments = messages_of(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
-    settings = settings.with_flashbacks(flags.flashbacks)
+    given = {"maxChars": flags.chars, "flashbacks": flags.flashbacks}
+    arguments = messages_of(flags.words) | {name: value for name, value in given.items() if value is not None}
     async with App(settings, brief=True, session=session_of(flags.session), shared=shared) as app:
         answer = await called(app, recall_turn.name, arguments)
         if shown := answer.structured if flags.json else answer.structured["prompt"]:

@@ -98,9 +98,9 @@ def _daily(add: Add) -> None:
     at_most = _("characters of recalled text at most; usually 800, after a Chinese prompt 400")
     _argument(hook, "--chars", "N", at_most, type=int)
     _argument(recall, "--chars", "N", _("characters at most; usually 1,200"), type=int)
-    for made, usual in ((hook, 0), (recall, 2)):
-        about = _("memories of each kind that come by chance; usually {number}", usual)
-        _argument(made, "--flashbacks", "N", about, type=_count, default=None if usual else 0)
+    about = _("memories of each kind that come by chance; usually none")
+    _argument(hook, "--flashbacks", "N", about, type=_count, default=0)
+    _argument(recall, "--flashbacks", "N", about, type=_count)
     _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=HOOK_SECONDS)
     about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
     options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}

@@ -289,7 +289,9 @@ def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | Non
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
     from memory_server.cli import linked
+    from memory_server.kernel.readers import AT_A_SHELL, TOOLS_READERS
 
+    AT_A_SHELL.set(command.name not in TOOLS_READERS)
     if command.name not in linked.HERE and (link := linked.link_of(settings)) is not None:
         return await linked.run(link, settings, flags)
     run = function_of(command)

@@ -29,6 +29,7 @@ from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, ReadOnly
 from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.messages import Session
+from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import shown
 from memory_server.tools.base.shapes import Messages, Text
@@ -87,6 +88,7 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     streams = CapturedIO(terminal=terminal, input=given_input, waiting=[])
     captured = CAPTURED_IO.set(streams)
     language = spoken_here.set((body.language, PACKAGE))
+    reader = AT_A_SHELL.set(True)
     try:
         result: dict[str, Any]
         if isinstance(body, HookBody):
@@ -97,6 +99,7 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
         # In the caller's own share of the threads, because all other callers wait for the event loop.
         await asyncio.to_thread(streams.write_all)
     finally:
+        AT_A_SHELL.reset(reader)
         spoken_here.reset(language)
         CAPTURED_IO.reset(captured)
     return result | {"output": streams.output.decode(), "errors": streams.errors.decode()}

@@ -29,6 +29,7 @@ from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.messages import Session
+from memory_server.kernel.readers import AT_A_SHELL, TOOLS_READERS
 from memory_server.shared_process.invocation import LOOKS, PER_SESSION_FLAGS, Invocation
 from memory_server.shared_process.server import NotForThisProcess, Request, SharedServer, Work, flush_errors, once
 from sandbox.language import language_of
@@ -141,6 +142,7 @@ async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | N
 
 
 async def _status_of(flags: Namespace, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    AT_A_SHELL.set(flags.command.name not in TOOLS_READERS)
     try:
         return await work() or 0
     except MemoryServerError as error:

@@ -48,10 +48,11 @@ def _groups(value: Any) -> Any:
 _ABOVE_ZERO = ("same_moment", "statement_words", "flashback_score_full", "flashback_horizon_ms")
 _WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"} | {
     "own_conversation_ms",
+    "question_count",
     "sessions",
     "weak_too",
 }
-"""Constants that a setting of its own changes."""
+"""Constants that a setting of its own changes, or that callers set."""
 _KINDS: dict[Any, Any] = {"bool": bool | None, "int": int | None, "float": float | None}
 _CONSTANTS: dict[str, Any] = {
     f.name: (
@@ -361,6 +362,12 @@ class Settings(Section):
         short_term = self.short_term.model_copy(update={"flashback_count": count})
         triggers = self.triggers.model_copy(update={"random_count": count})
         return self.model_copy(update={"short_term": short_term, "triggers": triggers})
+
+    def in_zone(self, timezone: str) -> Settings:
+        """These settings with another time zone. Raises InvalidInput: there is no such time zone."""
+        if timezone not in available_timezones():
+            raise InvalidInput("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`.", timezone)
+        return self.model_copy(update={"timezone": timezone})
 
     def unasked(self) -> Settings:
         """These settings for a search at every prompt, which most prompts do not need; what is set stays."""

@@ -219,7 +219,7 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
             apply(view, [back])
             made.append(back)
     if not made:
-        raise InvalidInput("Nothing of this change is left to undo; get_history lists the changes that were made.")
+        raise InvalidInput("Nothing of this change is left to undo; the history lists the changes that were made.")
     return tuple(made)
 
 
@@ -269,5 +269,5 @@ def _back(view: ConversationState, change: Change) -> Change | None:
 
 def _changed_since(name: str) -> InvalidInput:
     return InvalidInput(
-        "`{name}` was changed again after this change; undo the later change first, which get_history lists.", name
+        "`{name}` was changed again after this change; undo the later change first, which the history lists.", name
     )

@@ -13,7 +13,7 @@ from memory_server.conversations.recall.selection import Recall, select
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import HISTORY_PAGE
+from memory_server.kernel.lifecycle import HISTORY_PAGE, asked_to_forget
 from sandbox.locale import _
 
 RECALLED = 500
@@ -55,13 +55,15 @@ class ArchiveManager:
         return await self._services.store.archive(self.conversation_id)
 
     async def recall(self, query: RecallQuery) -> Recall:
-        """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`.
-        Nothing is reinforced."""
+        """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`,
+        without those that a person asked to be forgotten. Nothing is reinforced."""
         entries = await self._services.store.archive(self.conversation_id, newest=RECALLED)
-        gone = {entry.memory.id: entry.memory for entry in entries if isinstance(entry.memory, ShortTermMemory)}
+        last = {entry.memory.key: entry for entry in entries if isinstance(entry.memory, ShortTermMemory)}
+        removed = [entry.memory for entry in last.values() if not asked_to_forget(entry.by)]
+        gone = [memory for memory in removed if isinstance(memory, ShortTermMemory)]
         state = await self._services.store.read(self.conversation_id)
         return select(
-            [memory for name, memory in gone.items() if name not in state.short_term],
+            [memory for memory in gone if memory.key not in state.short_term],
             query,
             conversation_id=self.conversation_id,
             now_ms=self._services.clock(),

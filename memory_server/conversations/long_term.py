@@ -21,6 +21,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.messages import Message, context_text, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.private import to_keep, without_private
+from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import moment_of
 from sandbox import Problem
@@ -263,7 +264,9 @@ class LongTermManager:
             )
         if not state.long_term:
             return MemoryNotFound(
-                "{where}, which has no long-term memories; store one with add_long_term_memory.", where
+                "{where}, which has no long-term memories; store one with {how}.",
+                where,
+                way("add_long_term_memory", "memory-server add-trigger"),
             )
         names = ", ".join(f"`{known}`" for known in list(state.long_term)[:10])
         return MemoryNotFound("{where}; use one of its names: {names}.", where, names)

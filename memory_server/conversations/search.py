@@ -308,7 +308,7 @@ class ShortTermSearch:
         if asking.asked:  # what somebody asked for may share little, or come by meaning alone
             parameters = replace(parameters, weak_too=True)
         if asking.flashbacks is not None:
-            parameters = replace(parameters, flashback_count=asking.flashbacks)
+            parameters = parameters.with_flashbacks(asking.flashbacks)
         return {
             "conversation_id": self.conversation_id,
             "now_ms": around.clock(),

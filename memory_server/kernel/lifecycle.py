@@ -18,9 +18,20 @@ if TYPE_CHECKING:
 
 HISTORY_PAGE = 50
 """Changes on a page of the history: what fits on a screen or two."""
-
+_FORGET = "forget"
+"""How the authors of changes begin by which a person forgets."""
 
 Kept = Literal["conversations", "knowledge"]
+
+
+def forgetting_of(change: str) -> str:
+    """The author of a change by which a person forgets: `forget 3f2a81c0`."""
+    return f"{_FORGET} {change}"
+
+
+def asked_to_forget(author: str) -> bool:
+    """Whether a person asked for what a change of this author removed; the clean-up and tools have other authors."""
+    return author.split(" ")[0] == _FORGET
 
 
 @dataclass(frozen=True, slots=True)

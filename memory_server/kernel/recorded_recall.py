@@ -21,7 +21,8 @@ _BEGINNING = ("pinned", "last")
 @dataclass(frozen=True, slots=True)
 class RecordedItem:
     """What came, or nearly came. `relevance`, `counted` and `points` are None where the line has none: `points` is what
-    it lacked. `conversation`: the one that keeps it."""
+    it lacked. `conversation`: the one that keeps it. `overview`: the messages asked for an overview, and it is part of
+    that."""
 
     id: str
     conversation: str
@@ -30,6 +31,7 @@ class RecordedItem:
     counted: float | None
     words: Mapping[str, float]
     around: float
+    overview: bool
     lacked: str
     points: float | None
 
@@ -127,6 +129,7 @@ def _items(given: object, conversation: str) -> Iterator[RecordedItem]:
             counted=_number(item, "counted"),
             words=_numbers(item.get("words")),
             around=_number(item, "around") or 0.0,
+            overview=item.get("overview") is True,
             lacked=_text(item, "lacked"),
             points=_number(item, "points"),
         )

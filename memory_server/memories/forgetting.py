@@ -15,7 +15,7 @@ from dataclasses import replace
 from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, pieces_of
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.items import Item, Sought
-from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of
+from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of, forgetting_of
 from memory_server.kernel.recalls import RecallLog
 from sandbox.locale import _
 
@@ -67,7 +67,7 @@ async def _items(engines: Engines, sought: Sought) -> list[Item]:
 async def forget(engines: Engines, items: Collection[Item]) -> str | None:
     """Move items into the archive; the id of the change. None: none of them is there any more."""
     change = secrets.token_hex(4)
-    return change if sum([await engine.forget(items, by=f"forget {change}") for engine in engines]) else None
+    return change if sum([await engine.forget(items, by=forgetting_of(change)) for engine in engines]) else None
 
 
 async def erasure_of(

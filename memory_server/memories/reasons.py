@@ -64,9 +64,12 @@ def quoted(words: Iterable[str], *, zh: bool) -> str:
     return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}" if each else ""
 
 
-def reason(tier: str | None, words: Mapping[str, float], heaviest: float, around: float, *, zh: bool) -> str:
+def reason(
+    tier: str | None, words: Mapping[str, float], heaviest: float, around: float, *, zh: bool, overview: bool = False
+) -> str:
     """One sentence on a memory that came in this `tier` of the record of recalls. `words`: what it shares, with the
-    points of each; `around`: those from what was said around it; `heaviest`: the points that no word exceeds."""
+    points of each; `around`: those from what was said around it; `heaviest`: the points that no word exceeds;
+    `overview`: whether an overview was asked for."""
     total = sum(words.values())
     heavy = sorted((word for word in words if words[word] >= _SMALL * heaviest), key=lambda word: -words[word])[:3]
     named = quoted(heavy or list(words)[:2], zh=zh)
@@ -79,6 +82,8 @@ def reason(tier: str | None, words: Mapping[str, float], heaviest: float, around
             return _("It is pinned, so a new session gets it.")
         case "last":
             return _("It is where you left off, so a new session gets it.")
+    if overview:
+        return _("It came because an overview was asked for; no word need be the same.")
     if not words:
         return _("It came for its time or its meaning; no word is the same.")
     if around > total:

@@ -125,7 +125,8 @@ def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:
     """A recall with what its answer used, which a later line of the same session says."""
     if not recall.came or answer.turn not in ("", recall.turn or answer.turn):
         return recall
-    used = [item.id for item in recall.came if item.id in (answer.used or ())]
+    matches = [item.id for item in recall.came if item.tier != "flashback"]
+    used = [memory_id for memory_id in matches if memory_id in (answer.used or ())]
     return replace(recall, used=used, line={**recall.line, "used": used})
 
 
@@ -168,4 +169,6 @@ def _item(recalled: Recalled, public: str | None) -> Line:
     item["words"] = {word.word: round(word.points, 2) for word in heaviest}
     if receipt.around:
         item["around"] = round(receipt.around, 2)
+    if receipt.overview:
+        item["overview"] = True
     return item if recalled.kept_in is None else item | {"kept_in": recalled.kept_in}

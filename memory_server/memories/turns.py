@@ -18,6 +18,7 @@ from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
@@ -61,13 +62,13 @@ async def recall_for_turn(
     also: Sequence[str] = (),
     session: Session | None = None,
     folder: str | None = None,
-    flashbacks: int | None = None,
+    flashbacks: int = 0,
     said_again: bool = True,
     reinforce: bool = True,
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`; `flashbacks` of each kind may come by chance (None: as the settings say). It is reinforced,
+    those searched `also`; `flashbacks` of each kind may come by chance. It is reinforced,
     unless the caller does not want it. Raises InvalidInput: there is no message."""
 
     async def fired() -> tuple[Activation, str | None]:
@@ -109,7 +110,8 @@ async def recall_for_turn(
         trouble = unreadable(unread)
     elif trouble is None and late:
         count = counted(late, "trigger")
-        trouble = _("{number} did not run; search_long_term_memories says why.", count)
+        where = way("search_long_term_memories", "memory-server call --text search_long_term_memories")
+        trouble = _("{number} did not run; {where} says why.", count, where)
     return TurnRecall(found, activation, trouble)
 
 
@@ -137,7 +139,7 @@ async def turn_prompt(
     *,
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
-    flashbacks: int | None = None,
+    flashbacks: int = 0,
     reinforce: bool = True,
     max_chars: int = MAX_CHARS,
 ) -> tuple[str, TurnRecall]:

@@ -16,6 +16,7 @@ from memory_server.conversations.recall.filters import Filtered, MemoryFilter, S
 from memory_server.conversations.recall.relevance import MatchedWord, age_text
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.kernel.messages import said_beginning
+from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso, local
 from memory_server.memories.memories import Call
@@ -166,7 +167,8 @@ async def explain_recall(
             "{count} other memories share words with that text",
             told.alike,
         )
-        reasons.append(_("{others}; search_memories lists them with their ids.", others))
+        where = way("search_memories", "memory-server search WORDS")
+        reasons.append(_("{others}; {where} lists them with their ids.", others, where))
     explained = told.explanation
     draw = explained.draw if explained else None
     spelt = spelling(told.memory.text)
@@ -210,13 +212,12 @@ def _removed_sentence(told: ExplainedMemory, zone: tzinfo | None) -> str:
     assert gone is not None
     return _(
         "It was removed on {local:%Y-%m-%d %H:%M} by {by} ({reasons}), so no search finds it; its "
-        "relevance would be {relevance:.1f}. restore_memories_from_archive with its id brings it back, or "
-        "in a shell `memory-server undo --memory {id}`.",
+        "relevance would be {relevance:.1f}. {how} brings it back.",
         local(gone.at_ms, zone),
         gone.by,
         REASONS[gone.reason],
         told.receipt.relevance,
-        told.memory.id,
+        way(_("restore_memories_from_archive with its id"), f"memory-server undo --memory {told.memory.id}"),
     )
 
 
@@ -274,7 +275,7 @@ class FilterResult(Result):
             )
         if back := next((hit for hit in self.results if hit.removed), None):
             command = shell_command(back.conversation_id, "undo", "--memory", back.id or back.name or "")
-            lines.append(_("restore_memories_from_archive brings one back, or in a shell `{command}`.", command))
+            lines.append(_("{how} brings one back.", way("restore_memories_from_archive", command)))
         more = _(" More from offset {next}.", self.next) if self.next is not None else ""
         found = counted(self.total_found, "memory")
         return listed(lines, _("{memories} found, {results} shown.{more}", found, len(self.results), more))

@@ -238,7 +238,8 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
     def item(each: Recalled, tier: str) -> Item:
         memory, shared = each.memory, {word.word: word.points for word in each.receipt.matched}
         words = joined_words(memory.text, _telling(shared) or shared)
-        why = reason(tier, words, max(words.values(), default=1.0), each.receipt.around, zh=language == "zh")
+        heaviest, receipt = max(words.values(), default=1.0), each.receipt
+        why = reason(tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview)
         return Item.of(
             each,
             keptIn=None if each.kept_in == conversation_id else each.kept_in,

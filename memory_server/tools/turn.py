@@ -67,7 +67,7 @@ async def recall_turn(
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
     session: SessionName = None,
     also: Annotated[list[Text], Field(max_length=_MOST_ALSO), FOR_PROGRAMS, "Conversations searched too"] = [],
-    flashbacks: Annotated[int | None, Field(ge=0, le=100), FOR_PROGRAMS, "Memories of each kind by chance"] = None,
+    flashbacks: Annotated[int, Field(ge=0, le=100), FOR_PROGRAMS, "Memories of each kind by chance"] = 0,
     reinforce: Annotated[bool, FOR_PROGRAMS, "false: no trace"] = True,
 ) -> RecallResult:
     call, conversation = call.in_session(session), call.conversations.get(conversation_id)

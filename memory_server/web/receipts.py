@@ -177,7 +177,7 @@ def spoken(memory: ShortTermMemory) -> str:
 def _why(
     item: RecordedItem, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech
 ) -> str:
-    why = reason(item.tier, words, heaviest, item.around, zh=speech.zh)
+    why = reason(item.tier, words, heaviest, item.around, zh=speech.zh, overview=item.overview)
     if used is None or item.tier in ("flashback", *_WITHOUT_POINTS):
         return why
     after = _("The answer used it.") if item.id in used else _("The answer did not use it.")

@@ -41,3 +41,7 @@ hi hello hey thanks thank please well really
 FUNCTION_WORDS: Final = frozenset((_CHINESE + _ENGLISH).split())
 """Pronouns, question words, connectives, auxiliaries and greetings, in lower case. Written for this project. Stop words
 and words of one character are not listed, because they never count."""
+
+QUESTION_WORDS: Final = frozenset(["what", "when", "where", "why", "which"])
+"""Words that begin a question about anything: a memory that shares only such a word with it does not answer it. `who`
+and `how` are not here, because with them the development sets find fewer answers, nor are the Chinese ones."""

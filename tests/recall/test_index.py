@@ -21,7 +21,8 @@ from memory_server.conversations.recall import gram_index, selection
 from memory_server.conversations.recall.columns import Columns, Searched
 from memory_server.conversations.recall.gram_index import LONGEST_MERGED, GramIndex
 from memory_server.conversations.recall.index import MIN_TOMBSTONES, Floats, Index, index_of
-from memory_server.conversations.recall.indexed_selection import decide, matched
+from memory_server.conversations.recall.indexed_match import matched
+from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery

@@ -10,15 +10,24 @@ import numpy as np
 from memory_server.conversations.model import ShortTermMemory, place_text
 from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
+from memory_server.conversations.recall.overviews import belongs
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import Receipt, age_text
 from memory_server.conversations.recall.selection import Recalled
+from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS
+from nlp.overview_questions import Overview
 from sandbox.locale import _, joined
 
 _PREVIEW_CHARS = 40
+
+_NOT_IN_OVERVIEW: dict[Overview, str] = {
+    "everything": _("The messages ask what is known about the user, and it does not say anything about the user."),
+    "time": _("The messages ask what was said in a certain time, and it was not said then."),
+    "name": _("The messages ask for the user's name, and it does not tell the name."),
+}
 
 Kind = Literal["came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"]
 """What became of a memory: it came; it is muted here; it is held back, because it was made minutes ago in the
@@ -119,13 +128,18 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
             others,
             apart_ms,
         )
+    if (overview := decision.query.overview) is not None and not belongs(recalled.memory, decision.query):
+        return Verdict("below_threshold", _NOT_IN_OVERVIEW[overview])
+    matched = recalled.receipt.matched
     missing = parameters.threshold - float(decision.relevance[row])
     if parameters.least_match:
         missing = max(missing, decision.needed - float(decision.match.evidence[row]))
     nearness = recalled.receipt.nearness
     by_meaning = nearness is not None and (parameters.weak_too or nearness.stands_out)
     if missing > 0.0 and not by_meaning:
-        why = "" if recalled.receipt.matched else _("it shares no word with these messages, and ")
+        if parameters.must_share and matched and all(word.incidental for word in matched):
+            return Verdict("below_threshold", _only_incidental(recalled))
+        why = "" if matched else _("it shares no word with these messages, and ")
         points = _("{missing:.1f} of the {needed:.1f} points needed", missing, decision.needed)
         return Verdict("below_threshold", _("Not relevant enough: {why}it lacks {points}.", why, points))
     if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
@@ -148,6 +162,19 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         return Verdict("outranked", said, others)
     return Verdict(
         "outranked", _("Relevant enough, but more relevant memories took {number}: {took}.", count, took), others
+    )
+
+
+def _only_incidental(recalled: Recalled) -> str:
+    """The sentence on a memory that shares only words that are never enough alone."""
+    spelt = spelling(recalled.memory.text)
+    terms = [spelt(word.word) for word in recalled.receipt.matched]
+    longest = [term for term in terms if not any(term != other and term in other for other in terms)]
+    words = joined(", ", longest)
+    return _(
+        "It shares only {words} with these messages: such words stand in sentences about anything, and never bring a "
+        "memory alone.",
+        words,
     )
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from memory_server.conversations import changes
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.gram_index import GramIndex
-from memory_server.conversations.recall.relevance import Vocabulary
+from memory_server.conversations.recall.typos import Vocabulary
 from memory_server.conversations.recall.words import KeywordOptions
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ sums. `decide` keeps everything that it computed, so that `explanation.py` gives
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
@@ -16,20 +16,11 @@ import numpy as np
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.columns import Columns, Searched
 from memory_server.conversations.recall.flashbacks import around, drawn_rows, flashback_weights
-from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
+from memory_server.conversations.recall.index import Floats, Integers, Mask
+from memory_server.conversations.recall.indexed_match import Match, matched
+from memory_server.conversations.recall.overviews import pinned_points, spread
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import (
-    MatchedWord,
-    Receipt,
-    age_of,
-    corrected,
-    cue_points,
-    decay,
-    factor_of,
-    match_needed,
-    score_points,
-    stretches,
-)
+from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, decay, match_needed, score_points
 from memory_server.conversations.recall.selection import (
     NEAR,
     HeldBack,
@@ -40,37 +31,13 @@ from memory_server.conversations.recall.selection import (
     holds_of_rows,
     lack,
 )
+from memory_server.conversations.recall.typos import corrected
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import Session
 
 _FIRST_RANKED = 64
 """Candidates that are sorted first; the 10-minute rule seldom needs more to fill three places."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Match:
-    """What the memories share with the query. `points` and `around` have one element for each row."""
-
-    terms: list[MatchedWord]
-    """The terms of the query as they count among these memories; the weight in a memory is 0 here."""
-    occurrences: Occurrences
-    points: Floats
-    around: Floats
-    """What a memory gains from the others of its episode."""
-    span: Floats
-    """What it gains for lying within the time that the query names."""
-    evidence: Floats
-    """The points that the threshold is for."""
-    shares: Mask
-    """Whether something of the last message is shared: after a statement, a word that is not a function word."""
-
-    def words_of(self, row: int) -> tuple[MatchedWord, ...]:
-        found = self.occurrences
-        places = np.flatnonzero(found.rows == row)
-        pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
-        terms = ((self.terms[number], weight) for number, weight in pairs)
-        return tuple(replace(term, memory_weight=weight) for term, weight in terms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,9 +145,18 @@ class Decision:
     def _explained(self, row: int) -> Recalled:
         memory, match, parameters = self.columns.memory(row), self.match, self.parameters
         age_ms, points = age_of(memory.time_ms, self.now_ms), score_points(memory, parameters)
-        gained = float(match.around[row]), float(match.span[row]), self.cues.get(row, 0.0)
         near = None if self.nearness is None else self.nearness.of(row)
-        receipt = Receipt(match.words_of(row), decay(age_ms, parameters), age_ms, points, *gained, nearness=near)
+        receipt = Receipt(
+            match.words_of(row),
+            decay(age_ms, parameters),
+            age_ms,
+            points,
+            around=float(match.around[row]),
+            span=float(match.span[row]),
+            cue=self.cues.get(row, 0.0),
+            nearness=near,
+            overview=self.query.overview is not None,
+        )
         weak = not (self.strong[row] or (near is not None and near.stands_out))
         counted = receipt.counted(self.query, parameters)
         return Recalled(memory, receipt, self.columns.kept_in(row), weak, counted)
@@ -232,13 +208,20 @@ def decide(
     strong = (relevance >= parameters.threshold) & (match.evidence >= match_needed(len(columns), query, parameters))
     if parameters.must_share:
         strong &= match.shares
-    shares_any = match.points + match.span > 0.0
-    candidates = np.flatnonzero(eligible & (shares_any if parameters.weak_too and parameters.must_share else strong))
+    candidates = np.flatnonzero(
+        eligible & (match.shares_any if parameters.weak_too and parameters.must_share else strong)
+    )
     if len(candidates) and parameters.brings(question=query.question):
         enough = parameters.with_best * float(relevance[candidates].max())
-        candidates = np.flatnonzero(eligible & (strong | (shares_any & (relevance >= enough))))
+        candidates = np.flatnonzero(eligible & (strong | (match.shares_any & (relevance >= enough))))
     first = islice(_ranked(candidates, relevance, columns), parameters.reordered if query.cue else 0)
     cues = {row: gained for row in first if (gained := cue_points(columns.memory(row), query, parameters))}
+    if query.overview is not None:
+        cues = {
+            row: gained
+            for row in np.flatnonzero(eligible).tolist()
+            if (gained := pinned_points(columns.memory(row), parameters))
+        }
     for row, gained in cues.items():
         relevance[row] += gained
     best = float(relevance[candidates].max()) if len(candidates) else 0.0
@@ -246,7 +229,7 @@ def decide(
     if least > 0.0:
         candidates = candidates[relevance[candidates] >= least]
     ranked, nearness = _ranked(candidates, relevance, columns), None
-    if (cosines := columns.cosines()) is not None:
+    if query.overview is None and (cosines := columns.cosines()) is not None:
         worded = _ranked(np.flatnonzero(eligible & (shared > 0.0)), relevance, columns)
         known = np.flatnonzero(eligible & np.isfinite(cosines))
         needed = needed_cosine(cosines[known].tolist(), parameters.meaning_margin)
@@ -256,7 +239,11 @@ def decide(
         by_words[candidates] = True
         by_meaning = np.isfinite(cosines) if parameters.weak_too else cosines >= needed
         ranked = _fused(nearness, by_words | by_meaning, columns)
-    chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
+    if query.overview is None:
+        chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
+    else:
+        best_first = _ranked(np.flatnonzero(eligible), relevance, columns)
+        chosen, passed_over = spread(best_first, columns.memory, query, parameters), {}
 
     weights = flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
@@ -286,81 +273,6 @@ def decide(
         drawn=by_chance,
         nearness=nearness,
     )
-
-
-def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Match:
-    """What each memory shares with the query; `relevance.receipts` does the same for one memory at a time."""
-    found = columns.occurrences(tuple(query.words), tuple(query.grams))
-    sought = [*query.words.items(), *query.grams.items()]
-    holders = np.bincount(found.terms, minlength=len(sought)).tolist()
-    memories = len(columns)
-    terms = [
-        MatchedWord(text, one.weight, 0.0, factor_of(one, count, memories, parameters), one.telling, one.last)
-        for (text, one), count in zip(sought, holders, strict=True)
-    ]
-    points = np.array([term.query_weight for term in terms])[found.terms] if terms else np.zeros(0)
-    points += found.weights
-    points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
-    rows = len(columns.times)
-    total = _of_rows(found.rows, points, rows)
-    last = np.array([term.last for term in terms], np.bool_)[found.terms]
-    only = Occurrences(found.terms[last], found.rows[last], found.weights[last])
-    of_last = total if last.all() else _of_rows(only.rows, points[last], rows)
-    around = _from_episodes(columns, only, points[last], of_last, parameters)
-    span = np.zeros(rows)
-    for begin, end, gained in stretches(query, parameters):
-        span[(columns.times >= begin) & (columns.times < end)] = gained
-    shares = np.zeros(rows, np.bool_)
-    if query.question or not parameters.must_share:
-        shares[only.rows] = True
-        shares |= span > 0.0
-        return Match(terms, found, total, around, span, total + around + span, shares)
-    telling = np.array([term.telling for term in terms], np.bool_)[found.terms]
-    if parameters.statement_words == 1:
-        shares[found.rows[telling]] = True
-    else:
-        words = telling & np.array([len(term.word) > 1 for term in terms], np.bool_)[found.terms]
-        pairs = np.unique(np.stack((found.rows[words], found.terms[words])), axis=1)
-        shares = np.bincount(pairs[0].astype(np.int64), minlength=rows) >= parameters.statement_words
-    return Match(terms, found, total, around, span, _of_rows(found.rows[telling], points[telling], rows), shares)
-
-
-def _of_rows(rows: Integers, points: Floats, count: int) -> Floats:
-    """The sum of the points of each of so many rows."""
-    return np.bincount(rows, points, count).astype(np.float64, copy=False)
-
-
-def _from_episodes(
-    columns: Columns, found: Occurrences, points: Floats, match: Floats, parameters: RecallParameters
-) -> Floats:
-    """What each memory with a shared word gains from the memories of its episode."""
-    if not (parameters.neighbour_share or parameters.episode_share) or not len(points):
-        return np.zeros(len(match))
-    rows, episode, together, episode_of = columns.timeline(parameters.episode_pause_ms)
-    of_point, terms = episode_of[found.rows], found.terms
-    if not columns.in_turn:
-        order = np.lexsort((of_point, terms))
-        of_point, terms, points = of_point[order], terms[order], points[order]
-    # Runs of one term in one episode: the rows of a term ascend with time, so a run is contiguous.
-    changes = (of_point[1:] != of_point[:-1]) | (terms[1:] != terms[:-1])
-    begins = np.concatenate(([0], np.flatnonzero(changes) + 1))
-    best = np.maximum.reduceat(points, begins)
-    whole: Floats = np.bincount(of_point[begins], best, int(episode[-1]) + 1).astype(np.float64, copy=False)
-    in_time = match if rows is None else match[rows]
-    beside = np.zeros(len(in_time))
-    np.multiply(in_time[:-1], together, out=beside[1:])
-    np.maximum(beside[:-1], in_time[1:] * together, out=beside[:-1])
-    beside *= parameters.neighbour_share
-    rest = whole[episode]
-    rest -= in_time
-    rest *= parameters.episode_share
-    beside += rest
-    beside *= in_time > 0.0
-    if rows is None:
-        return beside
-    gained = np.zeros(len(match))
-    gained[rows] = beside
-    return gained
 
 
 def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterator[int]:

@@ -5,7 +5,7 @@ Sources: the architecture of the Node original and facts read in its code; docs/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from memory_server.conversations.recall.words import KeywordOptions
@@ -85,6 +85,9 @@ class RecallParameters:
     """Whether, after a question, matches replace memories drawn by chance; these come only if nothing matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
+    question_count: int | None = None
+    """Matches that come beside top and next after a question, with `matches_for_chance`; None: `flashback_count`.
+    Callers set it."""
     top_reinforcement: float = 5.0
     """Score points for coming as top (the Node original)."""
     next_reinforcement: float = 2.0
@@ -110,7 +113,16 @@ class RecallParameters:
 
     def places(self, *, question: bool) -> int:
         """Memories that come as top and next at most."""
-        return self.top_count + self.next_count + (self.flashback_count if question and self.matches_for_chance else 0)
+        usual = self.top_count + self.next_count
+        if not (question and self.matches_for_chance):
+            return usual
+        return usual + (self.flashback_count if self.question_count is None else self.question_count)
+
+    def with_flashbacks(self, count: int) -> RecallParameters:
+        """The same with `count` memories drawn by chance; a question gets as many matches as before."""
+        return replace(
+            self, flashback_count=count, question_count=self.places(question=True) - self.places(question=False)
+        )
 
     def brings(self, *, question: bool) -> bool:
         """Whether a memory that comes brings others `with_best`."""

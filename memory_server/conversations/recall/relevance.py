@@ -10,14 +10,14 @@ whole columns, and a test compares both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from struct import pack, unpack
-from typing import Protocol
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.typos import Vocabulary, corrected
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
 from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
@@ -27,8 +27,6 @@ from sandbox.locale import _, joined
 
 _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
 """Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
-_LEAST_LETTERS = 5
-"""A shorter word is one letter away from too many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,15 @@ class MatchedWord:
     """Whether it is in the last message and is not a function word such as `what` or 我们."""
     last: bool = True
     """Whether it is in the last message."""
+    when: bool = False
+    """Whether it only says when: 今天, now."""
+    asks: bool = False
+    """Whether it only asks: what."""
+
+    @property
+    def incidental(self) -> bool:
+        """Whether it stands in sentences about anything, so that it is never enough alone."""
+        return self.when or self.asks
 
     @property
     def points(self) -> float:
@@ -69,22 +76,30 @@ class Receipt:
     span: float = 0.0
     cue: float = 0.0
     nearness: Nearness | None = None
+    overview: bool = False
+    """Whether an overview was asked for, so that nothing need be shared."""
 
     def shares(self, query: RecallQuery, parameters: RecallParameters) -> bool:
-        """Whether something of the last message is shared: after a statement, words that are not function words."""
+        """Whether something of the last message is shared that is not incidental: after a statement, words that
+        are not function words. An overview needs nothing."""
+        if self.overview:
+            return True
         if query.question:
-            return self.span > 0.0 or any(word.last for word in self.matched)
+            return self._in_named_time(query) or any(word.last and not word.incidental for word in self.matched)
         telling = {word.word for word in self.matched if word.telling}
         # Where several words are needed, a character of a word that is shared is not another one.
         count = len(telling) if parameters.statement_words == 1 else sum(len(word) > 1 for word in telling)
         return count >= parameters.statement_words
 
     def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
-        """The points that the threshold is for: after a statement only those of words of the last message that say
-        something, because a person goes on talking about many things."""
-        if query.question or not parameters.must_share:
+        """The points that the threshold is for. What is incidental (今天, now) does not count. After a statement only
+        words of the last message count that say something, because a person goes on talking about many things."""
+        if not parameters.must_share:
             return self.shared
-        return sum(word.points for word in self.matched if word.telling)
+        if not query.question:
+            return sum(word.points for word in self.matched if word.telling)
+        span = self.span if query.names_time else 0.0
+        return sum(word.points for word in self.matched if not word.incidental) + self.around + span
 
     def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that are compared with the threshold that is shown: in the Node original the relevance."""
@@ -95,10 +110,12 @@ class Receipt:
         """The points of what it shares with the query: words, its episode, its time."""
         return self.match + self.around + self.span
 
-    @property
-    def shares_any(self) -> bool:
-        """Whether it shares any word with the query, or its time."""
-        return self.match + self.span > 0.0
+    def shares_any(self, query: RecallQuery) -> bool:
+        """Whether it shares any word with the query that does not only say when, or the time that the query names."""
+        return self._in_named_time(query) or any(not word.when for word in self.matched)
+
+    def _in_named_time(self, query: RecallQuery) -> bool:
+        return query.names_time and self.span > 0.0
 
     @property
     def match(self) -> float:
@@ -126,8 +143,23 @@ class Receipt:
             age_text(self.age_ms),
             self.score,
         )
-        line = (words or _("no shared word")) + points
+        without_words = _("part of an overview") if self.overview else _("no shared word")
+        line = (words or without_words) + points
         return line if self.nearness is None else joined("; ", (line, self.nearness.line()))
+
+
+def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: float = 0.0) -> MatchedWord:
+    """A term of a query with what the query knows about it, its factor, and its weight in a memory."""
+    return MatchedWord(
+        term,
+        sought.weight,
+        memory_weight,
+        factor,
+        telling=sought.telling,
+        last=sought.last,
+        when=sought.when,
+        asks=sought.asks,
+    )
 
 
 def age_of(time_ms: int, now_ms: int) -> int:
@@ -150,7 +182,9 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
     """The points that a memory must share with the query, among `memories` memories. After a statement it grows with
     the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
     beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
-    common word would be enough."""
+    common word would be enough. An overview needs none."""
+    if query.overview is not None:
+        return 0.0
     of_form, most = parameters.statement_match, memories
     if query.question:
         of_form, most = parameters.question_match, min(memories, _USUAL_NUMBER)
@@ -190,10 +224,13 @@ def receipts(
     ages = [age_of(memory.time_ms, now_ms) for memory in memories]
     gains = _around(memories, matched, parameters)
     spans = [span_points(memory.time_ms, query, parameters) for memory in memories]
-    return [
-        Receipt(tuple(w for _, w in words), decay(age, parameters), age, score_points(memory, parameters), gained, span)
-        for memory, age, words, gained, span in zip(memories, ages, matched, gains, spans, strict=True)
-    ]
+    overview = query.overview is not None
+    made: list[Receipt] = []
+    for memory, age, words, gained, span in zip(memories, ages, matched, gains, spans, strict=True):
+        terms = tuple(word for _key, word in words)
+        lost, score = decay(age, parameters), score_points(memory, parameters)
+        made.append(Receipt(terms, lost, age, score, around=gained, span=span, overview=overview))
+    return made
 
 
 def factor_of(sought: QueryTerm, holders: int, memories: int, parameters: RecallParameters) -> float:
@@ -221,69 +258,6 @@ def cue_points(memory: ShortTermMemory, query: RecallQuery, parameters: RecallPa
         return 0.0
     texts = [message.content for message in memory.messages] or [memory.text]
     return parameters.cue_points if any(map(query.cue.held.search, texts)) else 0.0
-
-
-class Vocabulary:
-    """Words, and those of them that are spelt alike."""
-
-    def __init__(self, words: Iterable[str] = ()) -> None:
-        self._words: set[str] = set()
-        self._alike: dict[tuple[str, int], list[str]] = {}
-        for word in words:
-            if word not in self._words:
-                self.add(word)
-
-    def add(self, word: str) -> None:
-        """Add a word that is not there yet."""
-        self._words.add(word)
-        if _may_be_misspelt(word):
-            self._alike.setdefault((word[0], len(word)), []).append(word)
-
-    def __contains__(self, word: str) -> bool:
-        return word in self._words
-
-    def alike(self, word: str) -> Iterator[str]:
-        """The words with the same first letter that are one letter away, or have two letters exchanged."""
-        sizes = range(len(word) - 1, len(word) + 2)
-        return (other for size in sizes for other in self._alike.get((word[0], size), ()) if _one_edit(word, other))
-
-
-class Words(Protocol):
-    """The words of the searched memories, as `Vocabulary` has them."""
-
-    def __contains__(self, word: str) -> bool: ...
-    def alike(self, word: str) -> Iterable[str]: ...
-
-
-def corrected(query: RecallQuery, known: Words, parameters: RecallParameters) -> RecallQuery:
-    """`query` with a word of the memories, `known`, in place of each English word that no memory has: the first by
-    spelling of those that are alike."""
-    if not parameters.typo_factor:
-        return query
-    words: dict[str, QueryTerm] = {}
-    for word, sought in query.words.items():
-        unknown = _may_be_misspelt(word) and word not in known
-        meant = min(known.alike(word), default=None) if unknown else None
-        if meant is not None:
-            word, sought = meant, sought._replace(factor=sought.factor * parameters.typo_factor)
-        before = words.setdefault(word, sought)
-        if before.factor < sought.factor:
-            words[word] = before._replace(factor=sought.factor)
-    return replace(query, words=words)
-
-
-def _may_be_misspelt(word: str) -> bool:
-    return len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha()
-
-
-def _one_edit(word: str, other: str) -> bool:
-    """Whether one letter, not the first, is missing, added, another, or exchanged with the next."""
-    size = min(len(word), len(other))
-    same = next((place for place in range(size) if word[place] != other[place]), size)
-    one, two = word[same:], other[same:]
-    if len(word) == len(other):
-        return one[1:] == two[1:] or (one[2:] == two[2:] and one[:2] == two[1::-1])
-    return one[1:] == two or one == two[1:]
 
 
 def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
@@ -342,7 +316,7 @@ def _shared(memory: ShortTermMemory, query: RecallQuery, place: Mapping[str, int
     def note(sought: Mapping[str, QueryTerm], term: str, weight: float) -> None:
         one = sought[term]
         key = sought is query.grams, term
-        shared.append((key, MatchedWord(term, one.weight, weight, one.factor, one.telling, one.last)))
+        shared.append((key, matched_word(term, one, one.factor, weight)))
 
     # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
     if not query.words.keys().isdisjoint(memory.words):
@@ -365,7 +339,7 @@ def _around(
         return gained
     order = sorted(range(len(memories)), key=lambda place: (memories[place].time_ms, memories[place].id))
     number = episodes((memories[place].time_ms for place in order), parameters.episode_pause_ms)
-    matched = [[(key, word) for key, word in shared if word.last] for shared in matched]
+    matched = [[(key, word) for key, word in shared if word.last and not word.incidental] for shared in matched]
     match = [sum(word.points for _, word in shared) for shared in matched]
     most: dict[int, dict[_Key, float]] = {}
     for place, episode in zip(order, number, strict=True):

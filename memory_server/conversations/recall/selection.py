@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.flashbacks import flashbacks
+from memory_server.conversations.recall.overviews import pinned_points, spread
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
 from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, match_needed, receipts
@@ -87,7 +88,9 @@ class Recall:
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
         """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
-        ones 0."""
+        ones 0. Nor does an overview reinforce: it would bring the same again and again."""
+        if self.query.overview is not None:
+            return
         following = self.next[: parameters.next_count]  # a match in the place of a flashback gains as little as that
         for tier, points in ((self.top, parameters.top_reinforcement), (following, parameters.next_reinforcement)):
             for recalled in tier:
@@ -139,7 +142,7 @@ def select(
     coming = {memory.id for memory in eligible if may_come(of_id[memory.id], query, len(everything), parameters)}
     if coming and parameters.brings(question=query.question):
         enough = parameters.with_best * max(of_id[each].relevance for each in coming)
-        coming |= {each for each, one in of_id.items() if one.shares_any and one.relevance >= enough}
+        coming |= {each for each, one in of_id.items() if one.shares_any(query) and one.relevance >= enough}
     ranked = sorted((memory for memory in eligible if memory.id in coming), key=in_order)
     first = ranked[: parameters.reordered]
     for memory in first:
@@ -148,7 +151,11 @@ def select(
     least = 0.0 if parameters.weak_too or not ranked else parameters.nearly_best * of_id[ranked[0].id].relevance
     if least > 0.0:
         ranked = [memory for memory in ranked if of_id[memory.id].relevance >= least]
-    if cosines:
+    if query.overview is not None:
+        for memory in eligible:
+            of_id[memory.id] = replace(of_id[memory.id], cue=pinned_points(memory, parameters))
+        ranked = spread(sorted(eligible, key=in_order), lambda memory: memory, query, parameters)
+    elif cosines:
         ranked = _fused(eligible, ranked, of_id, cosines, parameters)
 
     chosen: list[ShortTermMemory] = []
@@ -157,7 +164,7 @@ def select(
         if len(chosen) == parameters.places(question=query.question):
             break
         near = sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
-        if near < parameters.same_moment:
+        if near < parameters.same_moment or query.overview is not None:
             chosen.append(memory)
         else:
             adjacent.add(memory.id)
@@ -220,7 +227,7 @@ def asks(memory: ShortTermMemory) -> bool:
 def may_come(receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters) -> bool:
     """Whether one of so many memories is relevant enough to come as top or next."""
     if parameters.weak_too and parameters.must_share:
-        return receipt.shares_any
+        return receipt.shares_any(query)
     return comes_unasked(receipt, query, memories, parameters)
 
 

@@ -30,10 +30,12 @@ from nlp import (
     sought_words,
     words_in,
 )
+from nlp.date_words import day_word
 from nlp.keywords import role_weight_of
+from nlp.overview_questions import Overview, overview_of
 from nlp.questions import Cue, asking_part, cue_of, is_question
 from nlp.stems import stem
-from nlp.time_spans import time_spans
+from nlp.time_spans import TimeSpan, time_spans
 
 _LOOKED_AT_CHARS = 20_000
 """Characters of a memory in which the spelling of its words is looked for: 5 ms."""
@@ -44,6 +46,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 QUERY_CHARS = 16_000
 """Characters by which is searched, from the end of the last message: at some 2.5 µs for each a search takes 40 ms. What
 is said before them weighs next to nothing."""
+_MOST_DAYS = 14
+"""Days of a stretch of time whose words are looked for: of a longer one, people name other days."""
 MOST_NAMES = 100
 """Names in a query that are never cut."""
 
@@ -62,9 +66,15 @@ class RecallQuery:
     """The kind of answer that the last message asks for."""
     said: str = ""
     """What the last message says, of which the meaning is sought."""
+    names_time: bool = False
+    """Whether one of the stretches is named (last week, 7月份), and not only by an adverb such as 今天."""
+    overview: Overview | None = None
+    """What the last message asks to have an overview of; then there are no words to search by."""
+    days: frozenset[str] = frozenset()
+    """The words of the days of which an overview is asked for: what was said on another day may name one."""
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.grams or self.spans)
+        return bool(self.words or self.grams or self.spans or self.overview)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +155,13 @@ class KeywordOptions:
         """The query of the last `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
         never cut."""
         messages = _last(messages)
+        last = asking_part(messages[-1].content) if messages else ""
+        spans = self._spans(last, now_ms) if self.enrichment.dates else []
+        if self.enrichment.signature:  # the Node original knows no such questions
+            day = local(now_ms, self.zone).date()
+            if (overview := overview_of(normal_form(last, self.enrichment), spans, day)) is not None:
+                days = frozenset(day_word(one) for span in spans for one in span.days(_MOST_DAYS))
+                return RecallQuery(question=True, spans=self._stretches(spans), overview=overview, days=days)
         words = sought_words(
             messages,
             self.enrichment,
@@ -155,21 +172,29 @@ class KeywordOptions:
             names=_names_of(messages, names),
         )
         grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
-        last = asking_part(messages[-1].content) if messages else ""
-        spans = self._spans(last, now_ms) if self.enrichment.dates else ()
-        says = bool(spans) or any(sought.telling for sought in (*words.values(), *grams.values()))
+        named = any(not span.near for span in spans)
+        says = named or any(sought.telling for sought in (*words.values(), *grams.values()))
         question = says and is_question(last)
-        return RecallQuery(words, grams, question, spans, cue_of(last) if question else None)
+        cue = cue_of(last) if question else None
+        return RecallQuery(words, grams, question, self._stretches(spans), cue, names_time=named)
 
     def naming(self, query: RecallQuery, speakers: Iterable[str]) -> RecallQuery:
         """`query`, which also looks for those of the `speakers` of memories whom its last message names."""
+        if query.overview is not None:
+            return query
         named = sought_names(asking_part(query.said), _usable(speakers), self.enrichment)
         return replace(query, words={**named, **query.words}) if named else query
 
-    def _spans(self, text: str, now_ms: int) -> tuple[tuple[int, int], ...]:
-        """The stretches of time that a text of `now_ms` names, in milliseconds since 1970."""
+    def _spans(self, text: str, now_ms: int) -> list[TimeSpan]:
+        """The stretches of time that a text of `now_ms` names."""
         try:
-            spans = time_spans(text, local(now_ms, self.zone).date())
+            return time_spans(text, local(now_ms, self.zone).date())
+        except (OverflowError, OSError, ValueError):
+            return []  # beyond the range of dates
+
+    def _stretches(self, spans: Iterable[TimeSpan]) -> tuple[tuple[int, int], ...]:
+        """The same in milliseconds since 1970."""
+        try:
             return tuple((self._begin(span.first), self._begin(span.last + timedelta(days=1))) for span in spans)
         except (OverflowError, OSError, ValueError):
             return ()  # beyond the range of dates

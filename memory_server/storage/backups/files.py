@@ -30,6 +30,7 @@ from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupBroken, BackupNotFound, backup_name, pauses
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.files import FileLock, advice_on
+from memory_server.kernel.readers import way
 from memory_server.kernel.text import visible
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
@@ -199,7 +200,7 @@ class BackupFolder:
         known = (
             _("there are {names}", ", ".join(names))
             if names
-            else _("there are none yet; make one with backup_memories")
+            else _("there are none yet; make one with {how}", way("backup_memories", "memory-server backup"))
         )
         return BackupNotFound("There is no backup called `{name}`; {known}.", name, known)
 

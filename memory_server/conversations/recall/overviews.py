@@ -1,0 +1,75 @@
+"""What a question about everything, about a time or about the asker's name brings (`nlp/overview_questions.py`).
+
+Such a question has no word to search by. It brings the memories that are worth most by themselves: pinned ones, those
+recalled most, the newest; of different hours, because an hour is mostly about one subject. Both selections call
+`spread`: `selection.py` with memories, `indexed_selection.py` with rows. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TypeVar
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.words import RecallQuery
+from memory_server.kernel.messages import said_in
+from memory_server.kernel.times import MINUTE_MS
+from nlp.overview_questions import answers_overview
+
+LOOKED_AT = 2_000
+"""Memories whose texts are looked at, those worth most first: some 20 ms, in which nothing else is answered."""
+_LOOKED_AT_CHARS = 2_000
+"""Characters of a message that are looked at."""
+_NIGHT_MS = 5 * 60 * MINUTE_MS
+"""The night after a day belongs to it too: until five, people call the day before today."""
+
+M = TypeVar("M")
+
+
+def pinned_points(memory: ShortTermMemory, parameters: RecallParameters) -> float:
+    """The points of a memory in an overview for being pinned: as many as a score can give."""
+    return parameters.score_ceiling if memory.pinned else 0.0
+
+
+def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
+    """Whether a memory belongs into the overview that `query` asks for. It is what the user said that counts."""
+    if query.overview is None:
+        return False
+    if query.overview == "time":
+        within = any(begin <= memory.time_ms < end + _NIGHT_MS for begin, end in query.spans)
+        return within or not query.days.isdisjoint(memory.words)
+    if query.overview == "everything" and memory.pinned:
+        return True
+    overview = query.overview
+    said = memory.messages or said_in(memory.text)
+    texts = (message.content[:_LOOKED_AT_CHARS] for message in said if message.role == "user")
+    return any(answers_overview(text, overview) for text in texts)
+
+
+def spread(
+    best_first: Iterable[M],
+    memory_of: Callable[[M], ShortTermMemory],
+    query: RecallQuery,
+    parameters: RecallParameters,
+) -> list[M]:
+    """Those that come of the memories `best_first`: one of each hour, and then others where there is room."""
+    places = parameters.places(question=True)
+    looked_at = list(islice(best_first, LOOKED_AT))
+    apart: list[M] = []
+    times: list[int] = []
+    beside: list[M] = []
+    for one in looked_at:
+        memory = memory_of(one)
+        if len(apart) == places:
+            break
+        if not belongs(memory, query):
+            continue
+        if any(abs(memory.time_ms - other) < parameters.episode_pause_ms for other in times):
+            beside.append(one)
+        else:
+            apart.append(one)
+            times.append(memory.time_ms)
+    chosen = [*apart, *beside[: places - len(apart)]]
+    return [one for one in looked_at if one in chosen]
