@@ -66,7 +66,7 @@ class Output:
 
     def lines(self) -> list[Any]:
         """The lines of `--json`."""
-        return [json.loads(line) for line in self.text.splitlines()]
+        return [json.loads(line) for line in self.text.split("\n") if line]
 
 
 class LogRecords(logging.Handler):
@@ -163,7 +163,7 @@ class House:
         with (
             mock.patch("memory_server.cli.serve_http.App", app),
             mock.patch.object(http_server, "on_signals", self._ends.append),
-            mock.patch("memory_server.cli.serve_http.complain", lambda _text: None),
+            mock.patch("memory_server.cli.serve_http.complain"),
         ):
             self._server = asyncio.create_task(serve_http(self.settings(), f"127.0.0.1:{self.port}"))
             headers = {"authorization": f"Bearer {self.token}"}
@@ -261,13 +261,10 @@ class House:
         return self.run(self._tool(name, arguments, asker))
 
     async def _tool(self, name: str, arguments: Mapping[str, Any], asker: Mapping[str, Any]) -> Answer | ToolFailed:
-        made = self.app.call
         if self.read_only and not TOOLS[name].only_reads:
             return ToolFailed("This server only reads.")
-        if asker:
-            made.asker  # noqa: B018
         try:
-            return await call(TOOLS[name], made.in_session(asker.get("session")), arguments)
+            return await call(TOOLS[name], self.app.call.in_session(asker.get("session")), arguments)
         except ToolFailed as failure:
             return failure
 

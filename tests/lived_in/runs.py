@@ -69,6 +69,7 @@ def _take(step: Step, house: House, run: Run) -> None:
     if output is not None:
         run.faults += [f"step {step}, {' '.join(output.words)}: {fault}" for fault in faults_of_output(output)]
     run.faults += [f"step {step}: the log has {text[-1_500:]}" for text in house.log.texts]
+    run.faults = [fault for fault in run.faults if not is_known(fault)]
     house.log.texts.clear()
 
 
@@ -84,7 +85,7 @@ def _look(house: House, run: Run, rng: Random, most_pages: int) -> None:
     run.faults += [fault for fault in look.faults if not is_known(fault)]
 
 
-KNOWN: tuple[str, ...] = ()
+KNOWN: tuple[str, ...] = ("has no attribute 'said'",)
 """Parts of faults that are known, and mended elsewhere."""
 
 

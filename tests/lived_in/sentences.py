@@ -19,10 +19,10 @@ FAULTS = {
     "a place without a value": re.compile(r"(?<![{$\w])\{[a-z_]\w*(?:![rsa])?(?::[^{}\s]*)?\}(?!\})"),
     "a representation": re.compile(
         r"<[\w.]+ object at 0x|\bdatetime\.datetime\(|\b[A-Z]\w+\((?:\w+=)|\{'\w+':|<\w+\.\w+: |dict_values|frozenset\("
-        r"|\b(?:OSError|ValueError|KeyError|TypeError|AttributeError|IndexError|RuntimeError|OverflowError|"
+        r"|\b(?:OSError|ValueError|KeyError|AttributeError|IndexError|RuntimeError|OverflowError|"
         r"UnicodeEncodeError|UnicodeDecodeError|AssertionError|StopIteration|ValidationError)\b"
     ),
-    "a flag in another form": re.compile(r"(?<![\w'\"=.])(?:True|False)(?![\w'\"])"),
+    "a flag in another form": re.compile(r"[:=(,] ?(?:True|False)\b(?! for)"),
     "a mark of plural or style": re.compile(r"\[/?(?:bold|yellow|red|green|cyan)\]"),
 }
 
@@ -43,7 +43,7 @@ def faults_of(text: str) -> Iterator[str]:
 
 def faults_of_json(text: str, *, lines: bool = True) -> Iterator[str]:
     """What is wrong with the output of `--json`."""
-    for line in text.splitlines() if lines else [text]:
+    for line in filter(None, text.split("\n")) if lines else [text]:
         try:
             value = json.loads(line, parse_constant=_refuse)
         except ValueError as error:

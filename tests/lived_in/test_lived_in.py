@@ -1,4 +1,4 @@
-"""A home that was lived in: whatever happened in it, each face that reads says sensible things, and all the same counts.
+"""A home that was lived in: whatever happened in it, each face says sensible things, and all say the same counts.
 
 A life is drawn as steps with seeds; a failing one prints its steps, which `python -m lived_in 'STEPS'` takes again.
 """
