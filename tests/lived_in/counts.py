@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -74,6 +74,13 @@ def _of_conversations(house: House) -> Iterator[str]:
         )
 
 
+def _gone(house: House, name: str) -> Counter[str]:
+    """What can come back, each once: of a name that is in use again, nothing comes back."""
+    live = {memory.key for memory in (*house.memories(name), *house.triggers(name))}
+    keys = {(hasattr(entry.memory, "messages"), entry.memory.key) for entry in house.shelf(name)}
+    return Counter("memories" if short else "triggers" for short, key in keys if key not in live)
+
+
 def _total(answer: Any, *names: str) -> object:
     """The number at this path of an answer; the whole answer where it is not there."""
     number = answer
@@ -105,7 +112,8 @@ def _number(address: str) -> int:
 
 
 def _of_entries(house: House) -> Iterator[str]:
-    held = Counter(place.partition("/")[0] for place, _entry in house.entries())
+    entries = house.entries()
+    held = Counter(place.partition("/")[0] for place, _entry in entries)
     overview = Counter[str]()
     for row in house.command("list", "--json", "--limit", "1000").lines():
         if "entries" in row:
@@ -119,15 +127,18 @@ def _of_entries(house: House) -> Iterator[str]:
             "knowledge list": len(known),
             "the pages": _rows(house, f"/{page}?lang=en", "entry"),
         }
-        faces |= _tools_of(house, family)
+        faces |= _tools_of(house, family, [entry for place, entry in entries if place.startswith(family)])
         yield from _differences(family, held[family], faces)
 
 
-def _tools_of(house: House, family: str) -> dict[str, object]:
+def _tools_of(house: House, family: str, entries: Sequence[Any]) -> dict[str, object]:
     """What the tools of a family say that there is."""
     match family:
         case "refs":
-            return {"memoryStats": _total(_tool(house, "memoryStats"), "data", "total")}
+            # A ref that is over is not counted by the tool, and stays in lists until the daily upkeep.
+            over = sum(entry.expires_ms is not None and entry.expires_ms <= house.app.clock() for entry in entries)
+            total = _total(_tool(house, "memoryStats"), "data", "total")
+            return {"memoryStats": total + over if isinstance(total, int) else total}
         case "layers":
             tools = (
                 ("list_memory_entries", "list_global_memory_entries"),

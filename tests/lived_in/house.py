@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import AsyncExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -30,7 +30,7 @@ from memory_server.app import App, Shared, sandbox_of
 from memory_server.cli import linked
 from memory_server.cli.call_tool import recall, remember
 from memory_server.cli.hook.command import hook
-from memory_server.cli.parser import PACKAGE, function_of, main, parsed, understood
+from memory_server.cli.parser import PACKAGE, function_of, main, parsed, parser, understood
 from memory_server.cli.serve_http import serve_http
 from memory_server.cli.terminal import refuse
 from memory_server.cli.web import site_of
@@ -335,7 +335,9 @@ def lived_in(place: Path, runner: asyncio.Runner, sandbox: TriggerSandbox) -> It
     os.chdir(place / "work")
     logging.getLogger().addHandler(house.log)
     try:
-        with mock.patch.dict(os.environ, environment):
+        # To make the parser takes longer than most commands; it is the same each time.
+        one_parser = mock.patch("memory_server.cli.parser.parser", cache(parser))
+        with mock.patch.dict(os.environ, environment), one_parser:
             house.open()
             try:
                 yield house
