@@ -49,9 +49,15 @@ class Look:
         self.faults.append(f"{face}: {what}")
 
     def _note_log(self, face: str) -> None:
-        for text in self._house.log.texts:
-            self._fault(face, f"the log has {text[-1_500:]}")
+        log = self._said_in_the_log()
+        if log:
+            self._fault(face, f"the log has {log}")
+
+    def _said_in_the_log(self) -> str:
+        """What the log has since the last look at it."""
+        texts = [text[-1_500:] for text in self._house.log.texts]
         self._house.log.texts.clear()
+        return "\n".join(texts)
 
     # --- pages -----------------------------------------------------------------------------------------------
 
@@ -80,7 +86,10 @@ class Look:
         except Exception as error:
             self._fault(f"page {address}", f"{type(error).__name__}: {error}")
             return []
-        self._note_log(f"page {address}")
+        log = self._said_in_the_log()
+        if log:
+            self._fault(f"page {address}", f"status {response.status_code}, and the log has {log}")
+            return []
         bare = not urlsplit(address).query.replace("lang=en", "").replace("lang=zh", "")
         allowed = (200, 404) if bare or "id=" in address or "name=" in address or "c=" in address else (200,)
         if response.status_code not in allowed and not (response.status_code == 422 and "c=" in address):
