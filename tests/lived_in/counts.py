@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -198,5 +199,15 @@ def _of_an_export(house: House) -> Iterator[str]:
 
 def _records(path: Path) -> set[str]:
     """The lines of an export, without its first and last one, and without conversations that hold nothing."""
-    lines = path.read_text("utf-8").splitlines()[1:-1]
-    return {line for line in lines if '"shortTerm":0,"longTerm":0' not in line}
+    lines = path.read_bytes().decode().split("\n")[1:-2]
+    return {_comparable(line) for line in lines if '"shortTerm":0,"longTerm":0' not in line}
+
+
+def _comparable(line: str) -> str:
+    """A record without its words, which an import finds again where a memory has none."""
+    record = json.loads(line)
+    if "short" in record:
+        record["short"] = {
+            name: value for name, value in record["short"].items() if name not in ("keywords", "indexedWith")
+        }
+    return json.dumps(record, ensure_ascii=False, sort_keys=True)

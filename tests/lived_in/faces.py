@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
 
 from lived_in import texts
 from lived_in.arguments import arguments_for
+from lived_in.elsewhere import LINKED, is_linked
 from lived_in.house import House, Output
 from lived_in.sentences import faults_of, faults_of_json
 from mcp import Client
@@ -121,9 +122,20 @@ class Look:
     # --- commands --------------------------------------------------------------------------------------------
 
     def at_commands(self) -> None:
+        if is_linked(self._house):
+            for words in LINKED:
+                self._on_the_laptop(words, self._rng.choice(LANGUAGES))
         for words in self._looking_commands():
             for language in LANGUAGES if self._rng.random() < 0.3 else (self._house.language,):
                 self._command(words, language)
+
+    def _on_the_laptop(self, words: tuple[str, ...], language: str) -> None:
+        self.asked += 1
+        output = self._house.on_the_laptop(*words, language=language)
+        face = f"linked machine, {' '.join(words)} ({language})"
+        self._note_log(face)
+        for fault in faults_of_output(output):
+            self._fault(face, fault)
 
     def _command(self, words: tuple[str, ...], language: str) -> None:
         self.asked += 1
@@ -219,7 +231,7 @@ class Look:
             text = str(answer) if isinstance(answer, ToolFailed) else answer.text
             if _INSIDE in text:
                 self._fault(face, text)
-            for fault in faults_of(text) if isinstance(answer, ToolFailed) else ():
+            for fault in faults_of(text):
                 self._fault(face, fault)
 
     def at_documents(self) -> None:
@@ -297,7 +309,7 @@ def faults_of_output(output: Output) -> Iterator[str]:
         yield f"status {output.status}"
     if "--json" in output.words and output.status == 0 and output.words[0] not in ("recall",):
         yield from faults_of_json(output.text, lines=output.words[0] not in ("recall", "remember"))
-    elif output.words[0] not in ("hook", "recall"):
+    else:
         yield from faults_of(output.text)
     yield from faults_of(output.errors)
     if output.status == 2 and not output.errors.strip():

@@ -157,8 +157,9 @@ class House:
         return self.rest
 
     async def _serve(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        if not self.port:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self.port = free.getsockname()[1]
         app = partial(App, sandbox=self.sandbox)
         with (
             mock.patch("memory_server.cli.serve_http.App", app),
@@ -194,15 +195,31 @@ class House:
 
     # --- ways to ask -----------------------------------------------------------------------------------------
 
-    def command(self, *words: str, given: bytes = b"", own: bool = False, language: str | None = None) -> Output:
-        """What a command prints: answered by the shared process, or in its `own` process."""
+    def command(
+        self,
+        *words: str,
+        given: bytes = b"",
+        own: bool = False,
+        language: str | None = None,
+        store: str | None = None,
+    ) -> Output:
+        """What a command prints: answered by the shared process, or in its `own`, perhaps of another `store`."""
         spoken = language or self.language
-        if own:
-            return self.run(self._own_command(words, given, spoken))
+        if own or store is not None:
+            return self.run(self._own_command(words, given, spoken, store))
         return self.run(self._shared_command(words, given, spoken))
 
-    def _environment(self, language: str) -> dict[str, str]:
-        return {
+    def on_the_laptop(self, *words: str, given: bytes = b"", language: str | None = None) -> Output:
+        """What a command prints on another machine, which may be linked to this home."""
+        return self.command(*words, "--data-dir", str(self.laptop), given=given, own=True, language=language)
+
+    @property
+    def laptop(self) -> Path:
+        return self.place / "laptop" / "data"
+
+    def _environment(self, language: str, store: str | None = None) -> dict[str, str]:
+        named = {} if store is None else {"MEMORY_SERVER_STORE": store}
+        return named | {
             "MEMORY_SERVER_DATA_DIR": str(self.data),
             "MEMORY_SERVER_TIMEZONE": self.zone,
             "MEMORY_SERVER_NOW": self.now.isoformat(),
@@ -240,17 +257,18 @@ class House:
         errors = told.getvalue() + streams.errors.decode()
         return Output(tuple(words), status, streams.output.decode(), errors)
 
-    async def _own_command(self, words: Sequence[str], given: bytes, language: str) -> Output:
+    async def _own_command(self, words: Sequence[str], given: bytes, language: str, store: str | None) -> Output:
         out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
         standard_input = io.TextIOWrapper(io.BytesIO(given), "utf-8")
         with (
-            mock.patch.dict(os.environ, self._environment(language)),
+            mock.patch.dict(os.environ, self._environment(language, store)),
             mock.patch.object(sys, "stdin", standard_input),
             redirect_stdout(out),
             redirect_stderr(err),
         ):
             try:
-                status = await asyncio.to_thread(main, [*words, "--language", language])
+                with _same_log():
+                    status = await asyncio.to_thread(main, [*words, "--language", language])
             except SystemExit as error:
                 status = int(error.code or 0)
         printed, complaints = (stream.buffer.getvalue().decode() for stream in _flushed(out, err))
@@ -307,6 +325,18 @@ class House:
 
     def tokens(self) -> Path:
         return tokens_at(self.app.home.place)
+
+
+@contextmanager
+def _same_log() -> Iterator[None]:
+    """A command sets up the log of its process, which is that of the tests."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def _flushed(*streams: io.TextIOWrapper) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from lived_in.counts import faults_of_counts
+from lived_in.elsewhere import faults_of_copies, faults_of_the_laptop
 from lived_in.faces import Look, faults_of_output
 from lived_in.house import House, lived_in
 from lived_in.steps import Step
@@ -54,7 +55,7 @@ def live(
             run.taken = number
             _take(step, house, run)
             if number % look_every == 0 or number == len(steps):
-                _look(house, run, Random(number), most_pages)
+                _look(house, run, Random(number), most_pages, copies=number == len(steps))
             if run.faults:
                 break
     return run
@@ -73,11 +74,13 @@ def _take(step: Step, house: House, run: Run) -> None:
     house.log.texts.clear()
 
 
-def _look(house: House, run: Run, rng: Random, most_pages: int) -> None:
+def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool) -> None:
     look = Look(house, rng, most_pages)
     try:
         look.at_everything()
         look.faults += faults_of_counts(house)
+        look.faults += faults_of_the_laptop(house)
+        look.faults += faults_of_copies(house) if copies else ()
     except Exception:
         look.faults.append(traceback.format_exc()[-4_000:])
     run.asked += look.asked

@@ -286,6 +286,14 @@ def tenants(house: House, rng: Random) -> Output:
     return house.command("remember", "--tenant", name, "--", rng.choice(texts.SENTENCES), own=True)
 
 
+@step(4)
+def laptop(house: House, rng: Random) -> Output:
+    """A person works on a linked machine."""
+    from lived_in.elsewhere import live_on_the_laptop
+
+    return live_on_the_laptop(house, rng)
+
+
 @step(3)
 def edited_by_hand(house: House, rng: Random) -> None:
     """A person edits a file of a conversation, or it has records of an older program."""
