@@ -14,7 +14,7 @@ from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import milliseconds
-from sandbox.locale import N_, _, counted, joined, term, translated
+from sandbox.locale import N_, _, counted, joined, n_, term, translated
 
 _WHY = {
     "words": N_("shares too few words of the last message that say something"),
@@ -68,7 +68,9 @@ async def receipt(app: App, flags: Namespace) -> None:
     came, near = line.get("came", ()), line.get("near", ())
     for name in {item.get("kept_in", line["conversation"]) for item in (*came, *near)}:
         texts |= {memory.id: memory.text for memory in await app.conversation(name).short_term.memories()}
-    about = ", ".join(filter(None, (term(line.get("by", "")), line.get("client"), line.get("cwd"), line["conversation"])))
+    about = ", ".join(
+        filter(None, (term(line.get("by", "")), line.get("client"), line.get("cwd"), line["conversation"]))
+    )
     # As `Text`, which is not translated: what users said stays as it is.
     out.print(Text(f"{line['id']} {_time(app, line)} {about}"))
     if said := line.get("said"):
@@ -77,7 +79,10 @@ async def receipt(app: App, flags: Namespace) -> None:
         out.print(_("Nothing came to mind."))
     elif line.get("chars"):
         tokens = counted(line.get("tokens", 0), "token")
-        out.print(_("Given: {chars} characters, about {tokens}.", line["chars"], tokens))
+        chars = line["chars"]
+        out.print(
+            n_("Given: {count} character, about {tokens}.", "Given: {count} characters, about {tokens}.", chars, tokens)
+        )
     else:
         out.print(_("Given: nothing new; the session had it in its context, or there was no room."))
     for item in came:

@@ -14,6 +14,27 @@ def edit_by_hand(data: Path, rng: Random) -> None:
     kind(data, rng)
 
 
+def damage(data: Path, rng: Random) -> None:
+    """Break the end of one file of a conversation, or of the record of recalls."""
+    files = sorted(
+        path
+        for pattern in ("*/short-term-memory.json", "*/.memory-server/*.jsonl", ".memory-server/recalls/*.jsonl")
+        for path in data.glob(pattern)
+        if path.is_file()
+    )
+    if not files:
+        return
+    path = rng.choice(files)
+    content = path.read_bytes()
+    match rng.randrange(3):
+        case 0:
+            path.write_bytes(content[: max(0, len(content) - rng.randrange(1, 40))])
+        case 1:
+            path.write_bytes(content + b'{"half": "a li')
+        case 2:
+            path.write_bytes(content + b"\0" * 64)
+
+
 def _rooms(data: Path, name: str) -> list[Path]:
     return sorted(path for path in data.glob(f"*/{name}") if path.is_file())
 

@@ -23,7 +23,11 @@ FAULTS = {
         r"UnicodeEncodeError|UnicodeDecodeError|AssertionError|StopIteration|ValidationError)\b"
     ),
     "a flag in another form": re.compile(r"[:=(,] ?(?:True|False)\b(?! for)"),
-    "a mark of plural or style": re.compile(r"\[/?(?:bold|yellow|red|green|cyan)\]"),
+    "a plural of one": re.compile(
+        r"(?<![\d.,:/_-])1 (?:memories|entries|conversations|notes|facts|refs|recalls|exchanges|places|backups|"
+        r"characters|triggers|changes|commits|files|tokens|days|subjects|findings|errors|warnings)\b"
+    ),
+    "a mark of style": re.compile(r"\[/?(?:bold|yellow|red|green|cyan)\]"),
 }
 
 

@@ -130,6 +130,36 @@ def many_exchanges(house: House, rng: Random) -> None:
         house.tool("remember_turn", {"messages": texts.exchange(rng, at), "conversation_id": room})
 
 
+@step(2)
+def many_entries(house: House, rng: Random) -> None:
+    """A model writes more entries of one family than a page shows."""
+    tool, arguments = rng.choice(
+        (
+            ("remember", {"type": "domain"}),
+            ("memory_add", {"user_id": rng.choice(texts.USERS), "mode": "direct"}),
+            ("save_to_memory", {}),
+            ("save_to_global_memory", {}),
+            ("memoryAdd", {"namespace": rng.choice(("short-term", "long-term"))}),
+            ("add_long_term_memory", {"prompt": "p", "trigger": rng.choice(texts.TRIGGERS[:3])}),
+        )
+    )
+    fields = {"remember": ("topic", "content"), "memory_add": ("", "messages"), "memoryAdd": ("", "content")}
+    name, text = fields.get(tool, ("key", "content"))
+    if tool == "add_long_term_memory":
+        name, text = "name", "prompt"
+    for number in range(rng.randrange(25, 70)):
+        named = {name: f"{rng.choice(texts.KEYS)} {number}"} if name else {}
+        house.tool(tool, {**arguments, **named, text: f"{texts.sentence(rng)[:3_000]} {number}"})
+
+
+@step(1)
+def many_rooms(house: House, rng: Random) -> None:
+    """A group chat has a conversation for each of its members."""
+    for number in range(rng.randrange(5, 50)):
+        room = f"qq/user/{10_000 + number}"
+        house.tool("remember_turn", {"messages": texts.exchange(rng), "conversation_id": room})
+
+
 # --- the page ------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +334,20 @@ def edited_by_hand(house: House, rng: Random) -> None:
         edit_by_hand(house.data, rng)
     finally:
         house.open()
+
+
+@step(1)
+def damaged(house: House, rng: Random) -> Output:
+    """A crash, a full disk or a virus scanner leaves a file broken; somebody looks, and at times has it mended."""
+    from lived_in.older import damage
+
+    house.close()
+    try:
+        damage(house.data, rng)
+    finally:
+        house.open()
+    house.command("list")
+    return house.command("doctor", *(["--repair"] if rng.random() < 0.5 else []))
 
 
 def _some_time(house: House, rng: Random) -> int | None:
