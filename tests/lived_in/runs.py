@@ -88,7 +88,10 @@ def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool)
     run.faults += [fault for fault in look.faults if not is_known(fault)]
 
 
-KNOWN: tuple[str, ...] = ("has no attribute 'said'",)
+KNOWN: tuple[str, ...] = (
+    "'dict object' has no attribute 'said'",
+    "'dict object' has no attribute 'tokens'",
+)
 """Parts of faults that are known, and mended elsewhere."""
 
 

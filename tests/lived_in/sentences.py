@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _MARKED = re.compile(r"(⟦|%E2%9F%A6).*?(⟧|%E2%9F%A7|$|…|\.\.\.|\n|[\"<])", re.DOTALL)
-"""Words of a user that look like a fault; one that was cut has no end."""
-_CODE = re.compile(r"`[^`]*`")
+"""Words of a user that look like a fault; they have no end where they were cut."""
+_END_OF_MARKED = re.compile(r"…[^⟦⟧\n]{0,200}⟧")
 FAULTS = {
     "a traceback": re.compile(r"Traceback \(most recent call|\bFile \"[^\"]+\", line \d+"),
     "a failure inside": re.compile(r"\bInternal\b|failed inside the server|内部出错|服务器内部"),
@@ -32,7 +32,7 @@ FAULTS = {
 
 
 def without_users_words(text: str) -> str:
-    return _MARKED.sub("§", text)
+    return _END_OF_MARKED.sub("§", _MARKED.sub("§", text))
 
 
 def faults_of(text: str) -> Iterator[str]:
