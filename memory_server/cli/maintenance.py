@@ -208,9 +208,6 @@ async def backup(app: App, flags: Namespace) -> int:
     for reason in made.left_out:
         complain(_("left out: {reason}", reason))
     one = made.backup
-    others = n_(
-        " Beside it {count:,} note or other entry.", " Beside it {count:,} notes and other entries.", made.entries
-    )
     console().print(
         _(
             "Backup {name}: {conversations}, {short_term} short-term and {long_term} long-term memories, "
@@ -220,7 +217,7 @@ async def backup(app: App, flags: Namespace) -> int:
             one.short_term,
             one.long_term,
             size_text(one.size_bytes),
-            others if made.entries else "",
+            _(" Beside it {entries:,} notes and other entries.", made.entries) if made.entries else "",
         )
     )
     for sentence in await not_copied(app, layers=False) if only is None else ():
@@ -240,7 +237,7 @@ async def restore(app: App, flags: Namespace) -> int:
     for one in done:
         change = _(" (change {change_id})", one.change_id) if one.change_id else ""
         entries = one.keeps == "knowledge"
-        counts = n_("{count:,} entry", "{count:,} entries", one.counts.added) if entries else tally_text(one.counts)
+        counts = _("{added:,} entries", one.counts.added) if entries else tally_text(one.counts)
         console().print(f"[bold]{escape(one.place)}[/] {verb} {translated(counts)}{translated(change)}")
         for reason in one.left_out:
             complain(_("left out: {reason}.", reason))

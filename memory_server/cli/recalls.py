@@ -14,7 +14,7 @@ from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.times import milliseconds
-from sandbox.locale import N_, _, counted, joined, n_, term, translated
+from sandbox.locale import N_, _, counted, joined, term, translated
 
 _WHY = {
     "words": N_("shares too few words of the last message that say something"),
@@ -38,7 +38,7 @@ async def recalls(app: App, flags: Namespace) -> None:
         return
     rows = [(_("recall"), _("time"), _("asked by"), _("came"), _("last message"))]
     for line in shown:
-        asked_by = ", ".join(filter(None, (term(line.get("by", "")), line.get("client"))))
+        asked_by = ", ".join(filter(None, (term(line["by"]), line.get("client"))))
         counts = counted(len(line.get("came", ())), "memory"), counted(line.get("tokens", 0), "token")
         came = translated(joined(", ", counts)) if "came" in line else term("nothing came")
         rows.append((line["id"], _time(app, line), asked_by, came, line.get("said", "")))
@@ -68,9 +68,7 @@ async def receipt(app: App, flags: Namespace) -> None:
     came, near = line.get("came", ()), line.get("near", ())
     for name in {item.get("kept_in", line["conversation"]) for item in (*came, *near)}:
         texts |= {memory.id: memory.text for memory in await app.conversation(name).short_term.memories()}
-    about = ", ".join(
-        filter(None, (term(line.get("by", "")), line.get("client"), line.get("cwd"), line["conversation"]))
-    )
+    about = ", ".join(filter(None, (term(line["by"]), line.get("client"), line.get("cwd"), line["conversation"])))
     # As `Text`, which is not translated: what users said stays as it is.
     out.print(Text(f"{line['id']} {_time(app, line)} {about}"))
     if said := line.get("said"):
@@ -78,22 +76,19 @@ async def receipt(app: App, flags: Namespace) -> None:
     if not came:
         out.print(_("Nothing came to mind."))
     elif line.get("chars"):
-        tokens = counted(line.get("tokens", 0), "token")
-        chars = line["chars"]
-        out.print(
-            n_("Given: {count} character, about {tokens}.", "Given: {count} characters, about {tokens}.", chars, tokens)
-        )
+        tokens = counted(line["tokens"], "token")
+        out.print(_("Given: {chars} characters, about {tokens}.", line["chars"], tokens))
     else:
         out.print(_("Given: nothing new; the session had it in its context, or there was no room."))
     for item in came:
         spelt = spelling(texts.get(item["id"], ""))
         words = ", ".join(f"{spelt(word)} {points:.1f}" for word, points in item.get("words", {}).items())
-        out.print(Text(f"  {term(item.get('tier', ''))} {_shown(item, texts)}{words and f': {words}'}"))
+        out.print(Text(f"  {term(item['tier'])} {_shown(item, texts)}{words and f': {words}'}"))
     if near:
         out.print(_("Nearly came:"))
     for item in near:
         few = "points" in item and translated(_("{points:.1f} points too few", item["points"]))
-        out.print(Text(f"  {_shown(item, texts)}: {term(_WHY.get(item.get('lacked'), '')) or few}"))
+        out.print(Text(f"  {_shown(item, texts)}: {term(_WHY.get(item['lacked'], '')) or few}"))
     if held := ", ".join(f"{count} {term(_WHY.get(rule, rule))}" for rule, count in line.get("held", {}).items()):
         out.print(Text(f"{term('Held back')}: {held}"))
     if (used := line.get("used")) is not None:

@@ -25,8 +25,6 @@ TEXT_CELLS = 70
 """Columns of a memory's text in a list."""
 _OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
 """Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
-_ESCAPED = {code: f"\\u{code:04x}" for code in range(127, 160)}
-"""The same in JSON, where a program reads them as they are. Every writer of JSON escapes those below 32."""
 _COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -166,8 +164,7 @@ def write(result: object) -> None:
     Windows in China would be GBK. A terminal keeps its own encoding."""
     from memory_server.storage.json_store import codec
 
-    text = result if isinstance(result, str) else codec.dumps(result).decode().translate(_ESCAPED)
-    text += "\n"
+    text = (result if isinstance(result, str) else codec.dumps(result).decode()) + "\n"
     if (streams := CAPTURED_IO.get()) is not None:
         _Captured(streams, stderr=False).write(text)
         return

@@ -94,7 +94,7 @@ class Recalls:
                 # Two hooks that are installed both note a turn.
                 latest[session] = found.setdefault((session, turn) if turn else line["id"], line)
             elif (about := latest.get(session, {})).get("came") and turn in (None, about.get("turn", turn)):
-                about["used"] = [item["id"] for item in about["came"] if item["id"] in line.get("used", ())]
+                about["used"] = [item["id"] for item in about["came"] if item["id"] in line["used"]]
         return sorted(found.values(), key=lambda line: line["at"])
 
     def tidy(self) -> None:

@@ -106,9 +106,9 @@ async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
     """A trigger that brings a memory whenever the word is said."""
     from sandbox.javascript.literals import call, string
 
-    texts = {memory.id: memory.text for memory in await view.conversation.short_term.memories()}
+    kept = {one.id: one.text for one in await view.conversation.short_term.memories()}
     code = f"{call('match_keys', [string(word)])} > 0"
-    return {"name": word, "code": code, "prompt": texts.get(memory_id, ""), "chat": word}
+    return {"name": word, "code": code, "prompt": kept.get(memory_id, ""), "chat": word}
 
 
 async def _try(view: View, given: Mapping[str, str]) -> Tried:

@@ -261,20 +261,3 @@ def test_triggers_and_notes_that_came_are_named(run: Run, monkeypatch: pytest.Mo
     out = run("--read-only", "explain", "--recall", line["id"])
     assert "\n  trigger 过敏\n" in out
     assert "\n  note note “芒果布丁”\n" in out
-
-
-def test_a_line_that_has_only_what_is_promised_is_shown(run: Run, stored: None, tmp_path: Path) -> None:
-    """Fields without a value are left out, and people edit files: each field but three may be missing."""
-    asked(run, "今晚去吃披萨吧", session_id="s9", prompt_id="p9")
-    [path] = (tmp_path / "data" / ".memory-server" / "recalls").glob("*.jsonl")
-    whole = json.loads(path.read_text("utf-8").splitlines()[-1])
-    bare = {name: whole[name] for name in ("at", "conversation", "id")}
-    [memory] = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_text("utf-8"))
-    came = [{"id": memory["id"]}]
-    lines = [bare, bare | {"id": "00000001", "came": came, "near": came, "chars": 9}]
-    lines += [{name: whole[name] for name in ("at", "conversation")}, {**bare, "id": "00000002", "by": "hook"}]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    for flags in ((), ("--empty",), ("--json",)):
-        assert "00000002" in run("recalls", *flags), flags
-    for recall_id in (whole["id"], "00000001"):
-        assert recall_id in run("explain", "--recall", recall_id)
