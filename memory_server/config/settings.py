@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from unicodedata import normalize
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, field_validator
 
@@ -18,7 +18,7 @@ from memory_server.config.section import GIVEN, Names, Section
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.conversations.recall.parameters import USUAL, Parameters, RecallParameters, RetentionParameters
 from memory_server.kernel.errors import InvalidInput, ReadOnly
-from memory_server.kernel.times import MINUTE_MS
+from memory_server.kernel.times import MINUTE_MS, is_zone
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
 from memory_server.storage.options import PostgresSettings, StorageSettings
 from sandbox.limits import SandboxLimits
@@ -333,7 +333,7 @@ class Settings(Section):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str | None) -> str | None:
-        if value is not None and value not in available_timezones():
+        if value is not None and not is_zone(value):
             raise ValueError(_("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", value))
         return value
 

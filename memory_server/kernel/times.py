@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_COPIES_OF_ZONES = ("posix", "right/")
+"""How names begin, in the folder of the system, of what is a second form of the zones."""
 
 
 def iso(time_ms: int) -> str:
@@ -53,3 +56,15 @@ MINUTE_MS = 60_000
 
 
 DAY_MS = 86_400_000
+
+
+def is_zone(name: str) -> bool:
+    """Whether this is an IANA time zone. It is looked up by its name: a list of all zones reads 600 files, which would
+    take a hook longer than its search."""
+    if name.startswith(_COPIES_OF_ZONES):
+        return False
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # KeyError: there is none; OSError: it is a folder of zones
+        return False
+    return True

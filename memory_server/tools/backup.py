@@ -11,7 +11,7 @@ from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted, joined
+from sandbox.locale import _, counted, joined, n_
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, From("size_bytes"), Field(description="Size of its file in bytes")]
@@ -95,7 +95,11 @@ class RestoreResult(Result):
                 )
             )
             lines += [_("Left out: {reason}.", reason) for reason in row.leftOut or ()]
-        lines += [] if self.entries is None else [_("knowledge: {entries:,} entries.", self.entries)]
+        lines += (
+            []
+            if self.entries is None
+            else [n_("knowledge: {count:,} entry.", "knowledge: {count:,} entries.", self.entries)]
+        )
         return joined("\n", lines)
 
 

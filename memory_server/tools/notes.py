@@ -14,7 +14,7 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
 from memory_server.tools.base.shapes import Offset, Text, between
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted, joined
+from sandbox.locale import _, counted, joined, n_
 
 MAX_LIMIT = 100
 """Notes of one result at most, as of the seed."""
@@ -149,14 +149,15 @@ class NoteList(Result):
 
     def __str__(self) -> str:
         lines = [
-            _(
-                "{id} {topic} ({type}, {characters:,} characters)",
-                each.id,
-                one_line(each.topic),
-                each.type,
-                each.characters,
+            n_(
+                "{id} {topic} ({type}, {count:,} character)",
+                "{id} {topic} ({type}, {count:,} characters)",
+                note.characters,
+                note.id,
+                one_line(note.topic),
+                note.type,
             )
-            for each in self.notes
+            for note in self.notes
         ]
         return listed(lines, _("{shown} of {all}.", len(lines), counted(self.total_count, "note")))
 

@@ -19,7 +19,7 @@ from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
 from memory_server.tools.base.shapes import Offset, Text, between
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, n_
 
 MAX_LIMIT = 100
 Id = Annotated[Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"]
@@ -57,7 +57,13 @@ class AddResult(RefDone):
 
     def __str__(self) -> str:
         cut = _(", {count:,} more were too many", self.contentTruncated) if self.contentTruncated else ""
-        said = _("Stored as {id} ({characters:,} characters{cut}).", self.referenceId, self.contentLength, cut)
+        said = n_(
+            "Stored as {id} ({count:,} character{cut}).",
+            "Stored as {id} ({count:,} characters{cut}).",
+            self.contentLength,
+            self.referenceId,
+            cut,
+        )
         return said + undo_hint(self.changeId) + f"\n{self.summary}"
 
 

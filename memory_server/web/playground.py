@@ -122,11 +122,11 @@ async def _kept(view: View, name: str) -> tuple[LongTermMemory, str]:
 
 async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
     """A trigger that brings a memory whenever the word is said."""
-    from sandbox.javascript.literals import call
+    from sandbox.javascript.literals import call, string
 
     memories = await view.conversation.short_term.memories()
     prompt = next((memory.text for memory in memories if memory.id == memory_id), "")
-    code = f"{call('match_keys', [word])} > 0"
+    code = f"{call('match_keys', [string(word)])} > 0"
     return {"name": word, "code": code, "prompt": prompt, "chat": word}
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from memory_server.kernel.text import Finding, Grade
 from nlp.index_terms import signature
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, n_
 
 LARGE_BYTES = 1024**3
 """A database above this is worth a look: 10,000 notes take 50 MB."""
@@ -34,7 +34,8 @@ def examine(place: Path, embeds: str, connection: sqlite3.Connection) -> list[Fi
     size, value = place.stat().st_size, partial(_value, connection)
     found = [Finding(grade, _("knowledge"), said) for grade, said in _said(place, embeds, connection, size)]
     count = value(f"SELECT count(*) FROM ({_LIVE})") if not found else 0
-    return found or [Finding("ok", _("knowledge"), _("{number:,} entries in {size:.1f} MB", count, size / 1024**2))]
+    entries = n_("{count:,} entry in {size:.1f} MB", "{count:,} entries in {size:.1f} MB", count, size / 1024**2)
+    return found or [Finding("ok", _("knowledge"), entries)]
 
 
 def damage(connection: sqlite3.Connection) -> str:

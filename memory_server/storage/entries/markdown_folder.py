@@ -41,7 +41,7 @@ from memory_server.storage.entries.rows import ScopeRows
 from memory_server.storage.entries.sqlite_rows import Connection
 from memory_server.storage.entries.sqlite_work import run_in_thread
 from memory_server.storage.projects import is_link, owners_in, refuse_foreign
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, n_
 
 MAX_BYTES = 10_000_000
 """Bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""
@@ -139,11 +139,8 @@ class MarkdownFolder:
             found = [Finding("warning", _("layers"), each) for each in await self.read(self.scope, said)]
         except StorageError as error:
             return [Finding("error", _("layers"), str(error))]
-        whole = (
-            [Finding("ok", _("layers"), _("{shown:,} entries in {place}", len(self._shown), self.place))]
-            if self._shown
-            else []
-        )
+        count = n_("{count:,} entry in {place}", "{count:,} entries in {place}", len(self._shown), self.place)
+        whole = [Finding("ok", _("layers"), count)] if self._shown else []
         return found or whole
 
     async def aclose(self) -> None:

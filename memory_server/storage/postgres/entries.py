@@ -30,7 +30,7 @@ from memory_server.storage.postgres import entry_copies
 from memory_server.storage.postgres.connection import Attempt, Database
 from memory_server.storage.postgres.entry_rows import OwnRows
 from nlp.index_terms import signature
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, n_
 
 T = TypeVar("T")
 _WITHOUT_VECTOR = (
@@ -161,7 +161,7 @@ class PostgresEntries(DatabaseStore[OwnRows]):
                 found.append(Finding("note", _("knowledge"), said))
             count = value("SELECT count(*) FROM entries WHERE archived_ms IS NULL")
             place = self.database.shown
-            said = _("{number:,} entries in {place}", count, place)
+            said = n_("{count:,} entry in {place}", "{count:,} entries in {place}", count, place)
             return found or [Finding("ok", _("knowledge"), said)]
 
         try:

@@ -1,0 +1,220 @@
+"""The same counts everywhere: what the store holds is what each face says that it holds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from lived_in.house import House
+from web_page import Parsed
+
+from memory_server.tools.base.tool import ToolFailed
+
+SPACES = {"notes": "notes", "layers": "layers", "facts": "sessions", "refs": "refs"}
+"""The pages of entries, and the family of each."""
+
+
+def faults_of_counts(house: House) -> list[str]:
+    return [*_of_conversations(house), *_of_entries(house), *_of_an_export(house)]
+
+
+def _differences(what: str, truth: object, faces: Mapping[str, object]) -> Iterator[str]:
+    for face, count in faces.items():
+        if count != truth:
+            yield f"counts of {what}: the store has {truth}, {face} says {count}"
+
+
+def _tool(house: House, name: str, **arguments: Any) -> Any:
+    answer = house.tool(name, arguments)
+    return answer.args[0] if isinstance(answer, ToolFailed) else answer.structured
+
+
+def _of_conversations(house: House) -> Iterator[str]:
+    rows = house.command("list", "--json", "--limit", "1000").lines()
+    places = {row["place"]: row for row in rows if "memories" in row}
+    archived = Counter(
+        (row["place"], row["family"])
+        for row in house.command("list", "--archived", "--json", "--limit", "100000").lines()
+    )
+    names = house.conversations()
+    yield from _differences("conversations", sorted(names), {"list --json": sorted(places)})
+    for name in names:
+        memories, triggers = len(house.memories(name)), len(house.triggers(name))
+        stats = _tool(house, "get_memory_stats", conversation_id=name)
+        listed = house.command("list", "--family", "memories", "-c", name, "--json", "--limit", "100000").lines()
+        row = places.get(name, {})
+        yield from _differences(
+            f"memories of {name}",
+            memories,
+            {
+                "list --json": row.get("memories"),
+                "list --family": len(listed),
+                "get_memory_stats": _total(stats, "total"),
+                "the pages": _rows(house, f"/subject?{urlencode({'c': name, 'lang': 'en'})}", "memory"),
+            },
+        )
+        yield from _differences(
+            f"triggers of {name}",
+            triggers,
+            {
+                "list --json": row.get("triggers"),
+                "list --family": len(_lines(house, "list", "--family", "triggers", "-c", name)),
+                "list_long_term_memories": _triggers(house, name),
+            },
+        )
+        gone = Counter("memories" if hasattr(entry.memory, "messages") else "triggers" for entry in house.shelf(name))
+        yield from _differences(
+            f"what was forgotten in {name}",
+            (gone["memories"], gone["triggers"]),
+            {"list --archived": (archived[name, "memories"], archived[name, "triggers"])},
+        )
+
+
+def _gone(house: House, name: str) -> Counter[str]:
+    """What can come back, each once: of a name that is in use again, nothing comes back."""
+    live = {memory.key for memory in (*house.memories(name), *house.triggers(name))}
+    keys = {(hasattr(entry.memory, "messages"), entry.memory.key) for entry in house.shelf(name)}
+    return Counter("memories" if short else "triggers" for short, key in keys if key not in live)
+
+
+def _total(answer: Any, *names: str) -> object:
+    """The number at this path of an answer; the whole answer where it is not there."""
+    number = answer
+    for name in names:
+        if not isinstance(number, Mapping) or name not in number:
+            return answer
+        number = number[name]
+    return number
+
+
+def _rows(house: House, address: str, kind: str) -> int:
+    """The rows of a list on the pages, over all its pages."""
+    count = 0
+    while address:
+        page = Parsed(house.get(address).text)
+        if kind == "memory":
+            count += sum("row" in element.get("class", "").split() for element in page.named("article"))
+        else:
+            count += sum(element.get("class") == "row" for element in page.named("article"))
+        following = [link for link in page.links if "page=" in link and _number(link) == _number(address) + 1]
+        base = urlsplit(urljoin("http://127.0.0.1:8771" + address, following[0])) if following else None
+        address = "" if base is None else f"{base.path}?{base.query}"
+    return count
+
+
+def _number(address: str) -> int:
+    query = dict(part.split("=", 1) for part in urlsplit(address).query.split("&") if "=" in part)
+    return int(query.get("page", "0"))
+
+
+def _of_entries(house: House) -> Iterator[str]:
+    entries = house.entries()
+    held = Counter(place.partition("/")[0] for place, _entry in entries)
+    overview = Counter[str]()
+    for row in house.command("list", "--json", "--limit", "1000").lines():
+        if "entries" in row:
+            overview[row["place"].partition("/")[0]] += row["entries"]
+    for page, family in SPACES.items():
+        listed = house.command("list", "--family", family, "--json", "--limit", "100000").lines()
+        known = house.command("knowledge", "list", "--space", family, "--json", "--limit", "100000").lines()
+        faces: dict[str, object] = {
+            "list --family": len(listed),
+            "list --json": overview[family],
+            "knowledge list": len(known),
+            "the pages": _rows(house, f"/{page}?lang=en", "entry"),
+        }
+        faces |= _tools_of(house, family, [entry for place, entry in entries if place.startswith(family)])
+        yield from _differences(family, held[family], faces)
+
+
+def _tools_of(house: House, family: str, entries: Sequence[Any]) -> dict[str, object]:
+    """What the tools of a family say that there is."""
+    match family:
+        case "refs":
+            # A ref that is over is not counted by the tool, and stays in lists until the daily upkeep.
+            over = sum(entry.expires_ms is not None and entry.expires_ms <= house.app.clock() for entry in entries)
+            total = _total(_tool(house, "memoryStats"), "data", "total")
+            return {"memoryStats": total + over if isinstance(total, int) else total}
+        case "layers":
+            tools = (
+                ("list_memory_entries", "list_global_memory_entries"),
+                ("get_memory_summary", "get_global_memory_summary"),
+            )
+            listed = sum(_number_of(_total(_tool(house, name), "count")) for name in tools[0])
+            summaries = sum(_number_of(_total(_tool(house, name), "summary", "total_entries")) for name in tools[1])
+            return {"list_…_entries": listed, "get_…_summary": summaries}
+    return {}
+
+
+def _number_of(value: object) -> int:
+    return value if isinstance(value, int) else -1
+
+
+def _lines(house: House, *words: str) -> list[Any]:
+    return house.command(*words, "--json", "--limit", "100000").lines()
+
+
+def _triggers(house: House, name: str) -> object:
+    """How many triggers the tool lists for a conversation, which also has those of `default`."""
+    offset = count = 0
+    while True:
+        answer = _tool(house, "list_long_term_memories", conversation_id=name, offset=offset)
+        if not isinstance(answer, Mapping):
+            return answer
+        rows = answer["memories"]
+        count += sum(row.get("conversation_id", name) == name for row in rows)
+        if not rows or offset + len(rows) >= answer.get("total", 0):
+            return count
+        offset += len(rows)
+
+
+def _of_an_export(house: House) -> Iterator[str]:
+    """What is exported is imported into an empty home, and is the same there."""
+    if house.read_only:
+        return
+    kept, again, other = house.place / "kept.jsonl", house.place / "again.jsonl", house.place / "other home"
+    shutil.rmtree(other, ignore_errors=True)
+    exported = house.command("export", str(kept), "--force")
+    if exported.status == 2 or not _records(kept):
+        if house.entries() or any(house.memories(name) or house.triggers(name) for name in house.conversations()):
+            yield f"there is something, and nothing is exported: {exported.errors}"
+        return
+    brought = house.command("import", str(kept), "--data-dir", str(other), own=True)
+    if brought.status != 0:
+        yield f"an export cannot be imported: {brought.text} {brought.errors}"
+        return
+    exported = house.command("export", str(again), "--force", "--data-dir", str(other), own=True)
+    if exported.status != 0:
+        yield f"what was imported is not exported: {brought.text} {exported.errors}"
+        return
+    before, after = _records(kept), _records(again)
+    for record in before - after:
+        yield f"an export is not the same after an import: {record[:300]} … {record[-300:]} is lost"
+    for record in after - before:
+        yield f"an export is not the same after an import: {record[:300]} … {record[-300:]} is new"
+
+
+def _records(path: Path) -> set[str]:
+    """The lines of an export, without its first and last one, and without conversations that hold nothing."""
+    lines = path.read_bytes().decode().split("\n")[1:-2]
+    records = [json.loads(line) for line in lines if '"shortTerm":0,"longTerm":0' not in line]
+    return {_comparable(record) for record in records if not _is_known_to_be_lost(record)}
+
+
+def _is_known_to_be_lost(record: Mapping[str, Any]) -> bool:
+    """An import takes no ref whose summary is longer than a title; this is mended elsewhere."""
+    return "entry" in record and len(record["entry"].get("title") or "") > 200
+
+
+def _comparable(record: dict[str, Any]) -> str:
+    """A record without its words, which an import finds again where a memory has none."""
+    if "short" in record:
+        record["short"] = {
+            name: value for name, value in record["short"].items() if name not in ("keywords", "indexedWith")
+        }
+    return json.dumps(record, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,396 @@
+"""The home that the steps live in: a data folder with everybody who uses it at once.
+
+One app stands for the shared process of a user, whose commands and hooks it answers; a command may also run in a
+process's own way, beside it; a third app serves HTTP on this machine. They share a sandbox, because starting V8 takes
+longer than all else, and one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest import mock
+
+import httpx2 as httpx
+
+from memory_server.app import App, Shared, sandbox_of
+from memory_server.cli import linked
+from memory_server.cli.call_tool import recall, remember
+from memory_server.cli.hook.command import hook
+from memory_server.cli.parser import PACKAGE, function_of, main, parsed, parser, understood
+from memory_server.cli.serve_http import serve_http
+from memory_server.cli.terminal import refuse
+from memory_server.cli.web import site_of
+from memory_server.config import Settings
+from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
+from memory_server.kernel.errors import MemoryServerError
+from memory_server.serving.http import http_server
+from memory_server.storage.data_dir import tokens_at
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import Answer, ToolFailed, call
+from memory_server.web.access import LOOPBACK, OneTimeLink
+from memory_server.web.app import page_app
+from sandbox import TriggerSandbox
+from sandbox.locale import spoken_here
+
+T = TypeVar("T")
+BEGIN = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
+"""When the home begins to be lived in."""
+PATIENCE_SECONDS = 60.0
+PAGE_URL = "http://127.0.0.1:8771"
+_IN_SHARED_PROCESS = {"hook": hook, "recall": recall, "remember": remember}
+"""Commands that the shared process answers with its own app."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command ended with, and what it printed."""
+
+    words: tuple[str, ...]
+    status: int
+    text: str
+    errors: str
+
+    def lines(self) -> list[Any]:
+        """The lines of `--json`."""
+        return [json.loads(line) for line in self.text.split("\n") if line]
+
+
+class LogRecords(logging.Handler):
+    """The records of the log that tell of a failure."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(logging.Formatter().format(record))
+
+
+@dataclass
+class House:
+    """A home at `place`, whose clock stands at `now`. `runner` has the loop of everything."""
+
+    place: Path
+    runner: asyncio.Runner
+    sandbox: TriggerSandbox
+    now: datetime = BEGIN
+    zone: str = "Asia/Shanghai"
+    language: str = "en"
+    read_only: bool = False
+    log: LogRecords = field(default_factory=LogRecords)
+    app: App = field(init=False)
+    page: httpx.AsyncClient = field(init=False)
+    rest: httpx.AsyncClient | None = None
+    port: int = 0
+    token: str = ""
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _server: asyncio.Task[None] | None = None
+    _ends: list[Callable[[], None]] = field(default_factory=list)
+    """What a signal would call."""
+
+    @property
+    def data(self) -> Path:
+        return self.place / "data"
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(_in_time(work))
+
+    # --- opening and closing ---------------------------------------------------------------------------------
+
+    def settings(self, **more: Any) -> Settings:
+        given = {"data_dir": self.data, "timezone": self.zone, "now": self.now, "read_only": self.read_only} | more
+        return Settings.model_validate({"toolsets": "all", "http": {"web": True}} | given)
+
+    def open(self) -> None:
+        self.run(self._open())
+
+    async def _open(self) -> None:
+        self.app = App(self.settings(), sandbox=self.sandbox)
+        await self._stack.enter_async_context(self.app)
+        site, gate = site_of(self.app), OneTimeLink()
+        transport = httpx.ASGITransport(app=page_app(lambda _scope: site, gate, LOOPBACK))
+        self.page = httpx.AsyncClient(transport=transport, base_url=PAGE_URL, timeout=PATIENCE_SECONDS)
+        await self._stack.enter_async_context(self.page)
+        await self.page.get("/enter", params={"key": gate.key})
+
+    def close(self) -> None:
+        self.stop_serving()
+        self.run(self._close())
+
+    async def _close(self) -> None:
+        await self._stack.aclose()
+        self._stack = AsyncExitStack()
+
+    def reopen(self, **changed: Any) -> None:
+        """End all processes and start them again, with another clock, zone or language."""
+        served = self.rest is not None
+        self.close()
+        for name, value in changed.items():
+            setattr(self, name, value)
+        self.open()
+        if served:
+            self.serve()
+
+    # --- HTTP ------------------------------------------------------------------------------------------------
+
+    def serve(self) -> httpx.AsyncClient:
+        """The client of a server over HTTP on this home, which runs from now on."""
+        if not self.token:
+            self.token = self.command("tokens", "add", "main").text.strip()
+        if self.rest is None:
+            self.run(self._serve())
+        assert self.rest is not None
+        return self.rest
+
+    async def _serve(self) -> None:
+        if not self.port:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self.port = free.getsockname()[1]
+        app = partial(App, sandbox=self.sandbox)
+        with (
+            mock.patch("memory_server.cli.serve_http.App", app),
+            mock.patch.object(http_server, "on_signals", self._ends.append),
+            mock.patch("memory_server.cli.serve_http.complain"),
+        ):
+            self._server = asyncio.create_task(serve_http(self.settings(), f"127.0.0.1:{self.port}"))
+            headers = {"authorization": f"Bearer {self.token}"}
+            limits = httpx.Limits(max_keepalive_connections=0)
+            self.rest = httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=PATIENCE_SECONDS, limits=limits
+            )
+            while not self._server.done():
+                with suppress(httpx.TransportError):
+                    if (await self.rest.get("/readyz")).status_code == 200:
+                        return
+                await asyncio.sleep(0.02)
+            self._server.result()
+
+    def stop_serving(self) -> None:
+        if self._server is not None:
+            self.run(self._stop_serving())
+
+    async def _stop_serving(self) -> None:
+        assert self._server is not None
+        assert self.rest is not None
+        await self.rest.aclose()
+        for end in self._ends:
+            end()
+        self._ends.clear()
+        await self._server
+        self._server = self.rest = None
+
+    # --- ways to ask -----------------------------------------------------------------------------------------
+
+    def command(
+        self,
+        *words: str,
+        given: bytes = b"",
+        own: bool = False,
+        language: str | None = None,
+        store: str | None = None,
+    ) -> Output:
+        """What a command prints: answered by the shared process, or in its `own`, perhaps of another `store`."""
+        spoken = language or self.language
+        if own or store is not None:
+            return self.run(self._own_command(words, given, spoken, store))
+        return self.run(self._shared_command(words, given, spoken))
+
+    def on_the_laptop(self, *words: str, given: bytes = b"", language: str | None = None) -> Output:
+        """What a command prints on another machine, which may be linked to this home."""
+        return self.command(*words, "--data-dir", str(self.laptop), given=given, own=True, language=language)
+
+    @property
+    def laptop(self) -> Path:
+        return self.place / "laptop" / "data"
+
+    def _environment(self, language: str, store: str | None = None) -> dict[str, str]:
+        named = {} if store is None else {"MEMORY_SERVER_STORE": store}
+        return named | {
+            "MEMORY_SERVER_DATA_DIR": str(self.data),
+            "MEMORY_SERVER_TIMEZONE": self.zone,
+            "MEMORY_SERVER_NOW": self.now.isoformat(),
+            "MEMORY_SERVER_READ_ONLY": str(self.read_only).lower(),
+            "MEMORY_SERVER_TOOLSETS": "all",
+            "LANGUAGE": language,
+        }
+
+    async def _shared_command(self, words: Sequence[str], given: bytes, language: str) -> Output:
+        streams = CapturedIO(given)
+        captured, spoken = CAPTURED_IO.set(streams), spoken_here.set((language, PACKAGE))
+        told = io.StringIO()
+        try:
+            with redirect_stderr(told), redirect_stdout(told):
+                flags = parsed(words)
+            command, settings = understood(flags, {**os.environ, **self._environment(language)})
+            shared = Shared(self.app, Path.cwd())
+            link = None if command.name in linked.HERE else linked.link_of(settings)
+            if link is not None:
+                status = await linked.run(link, settings, flags, Path.cwd())
+            elif command.name in _IN_SHARED_PROCESS:
+                status = await _IN_SHARED_PROCESS[command.name](settings, flags, shared) or 0
+            elif command.opens:
+                async with App(settings, shared=shared) as app:
+                    status = await function_of(command)(app, flags) or 0
+            else:
+                status = await function_of(command)(settings, flags) or 0
+        except SystemExit as error:
+            status = int(error.code or 0)
+        except MemoryServerError as error:
+            status = refuse(error, flags)
+        finally:
+            spoken_here.reset(spoken)
+            CAPTURED_IO.reset(captured)
+        errors = told.getvalue() + streams.errors.decode()
+        return Output(tuple(words), status, streams.output.decode(), errors)
+
+    async def _own_command(self, words: Sequence[str], given: bytes, language: str, store: str | None) -> Output:
+        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+        standard_input = io.TextIOWrapper(io.BytesIO(given), "utf-8")
+        with (
+            mock.patch.dict(os.environ, self._environment(language, store)),
+            mock.patch.object(sys, "stdin", standard_input),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            try:
+                with _same_log():
+                    status = await asyncio.to_thread(main, [*words, "--language", language])
+            except SystemExit as error:
+                status = int(error.code or 0)
+        printed, complaints = (stream.buffer.getvalue().decode() for stream in _flushed(out, err))
+        return Output(tuple(words), status, printed, complaints)
+
+    def tool(self, name: str, arguments: Mapping[str, Any], **asker: Any) -> Answer | ToolFailed:
+        """What a tool answers to a client of the shared process."""
+        return self.run(self._tool(name, arguments, asker))
+
+    async def _tool(self, name: str, arguments: Mapping[str, Any], asker: Mapping[str, Any]) -> Answer | ToolFailed:
+        if self.read_only and not TOOLS[name].only_reads:
+            return ToolFailed("This server only reads.")
+        try:
+            return await call(TOOLS[name], self.app.call.in_session(asker.get("session")), arguments)
+        except ToolFailed as failure:
+            return failure
+
+    def get(self, path: str) -> httpx.Response:
+        """A page."""
+        return self.run(self.page.get(path))
+
+    def post(self, path: str, form: Mapping[str, Any]) -> httpx.Response:
+        """The answer to a form of the page."""
+        return self.run(self.page.post(path, data=dict(form), headers={"sec-fetch-site": "same-origin"}))
+
+    def ask(self, tool: str, arguments: Mapping[str, Any], **headers: str) -> httpx.Response:
+        """The answer of `POST /v1/{tool}`."""
+        return self.run(self.serve().post(f"/v1/{tool}", json=dict(arguments), headers=headers))
+
+    # --- what is there ---------------------------------------------------------------------------------------
+
+    def conversations(self) -> list[str]:
+        return sorted(self.run(self.app.conversations.ids()))
+
+    def memories(self, conversation: str) -> list[Any]:
+        return list(self.run(self.app.conversation(conversation).short_term.memories()))
+
+    def triggers(self, conversation: str) -> list[Any]:
+        return list(self.run(self.app.conversation(conversation).long_term.memories()))
+
+    def shelf(self, conversation: str) -> list[Any]:
+        return list(self.run(self.app.conversation(conversation).archive.entries()))
+
+    def backups(self) -> list[str]:
+        return sorted(backup.name for backup in self.run(self.app.memories.backups.listed()))
+
+    def changes(self) -> list[Any]:
+        """The newest changes of both engines."""
+        return [change for engine in self.app.memories.engines for change in self.run(engine.history(limit=20))]
+
+    def entries(self) -> list[tuple[str, Any]]:
+        """Each entry that is live, with its place."""
+        return list(self.run(self.app.knowledge.lifecycle.live()))
+
+    def tokens(self) -> Path:
+        return tokens_at(self.app.home.place)
+
+
+@contextmanager
+def _same_log() -> Iterator[None]:
+    """A command sets up the log of its process, which is that of the tests."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def _flushed(*streams: io.TextIOWrapper) -> Iterator[Any]:
+    for stream in streams:
+        stream.flush()
+        yield stream
+
+
+async def _in_time(work: Awaitable[T]) -> T:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        return await work
+
+
+@contextmanager
+def lived_in(place: Path, runner: asyncio.Runner, sandbox: TriggerSandbox) -> Iterator[House]:
+    """An empty home in an empty folder, with a user's home folder and a project beside the data."""
+    (place / "work" / ".git").mkdir(parents=True)
+    (place / "home").mkdir()
+    environment = {
+        "HOME": str(place / "home"),
+        "XDG_CONFIG_HOME": str(place / "home" / ".config"),
+        "XDG_CACHE_HOME": str(place / "home" / ".cache"),
+        "XDG_RUNTIME_DIR": os.devnull,
+    }
+    before, house = Path.cwd(), House(place, runner, sandbox)
+    os.chdir(place / "work")
+    logging.getLogger().addHandler(house.log)
+    try:
+        # To make the parser takes longer than most commands; it is the same each time.
+        one_parser = mock.patch("memory_server.cli.parser.parser", cache(parser))
+        with mock.patch.dict(os.environ, environment), one_parser:
+            house.open()
+            try:
+                yield house
+            finally:
+                house.close()
+    finally:
+        logging.getLogger().removeHandler(house.log)
+        os.chdir(before)
+
+
+@contextmanager
+def workshop() -> Iterator[tuple[asyncio.Runner, TriggerSandbox]]:
+    """The loop and the sandbox that many homes use one after the other."""
+    with asyncio.Runner() as runner:
+        sandbox = sandbox_of(Settings(timezone="Asia/Shanghai"))
+        try:
+            yield runner, sandbox
+        finally:
+            runner.run(sandbox.aclose())
+
+
+def later(house: House, hours: float) -> None:
+    house.reopen(now=house.now + timedelta(hours=hours))
+
+
+__all__ = ["BEGIN", "House", "Output", "later", "lived_in", "time", "workshop"]

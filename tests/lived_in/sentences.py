@@ -1,0 +1,73 @@
+"""What no face may say: a traceback, a failure inside the server, a value of the program where words belong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_MARKED = re.compile(r"(⟦|%E2%9F%A6).*?(⟧|%E2%9F%A7|$|…|\.\.\.|\n|[\"<])", re.DOTALL)
+"""Words of a user that look like a fault; they have no end where they were cut."""
+_END_OF_MARKED = re.compile(r"…[^⟦⟧\n]{0,200}⟧")
+FAULTS = {
+    "a traceback": re.compile(r"Traceback \(most recent call|\bFile \"[^\"]+\", line \d+"),
+    "a failure inside": re.compile(r"\bInternal\b|failed inside the server|内部出错|服务器内部"),
+    "None": re.compile(r"(?<![\w'\"./-])None(?![\w'\"/-])"),
+    "nan": re.compile(r"(?<![\w'\"./-])(?:nan|inf|NaN|Infinity)(?![\w'\"/-])"),
+    "undefined": re.compile(r"(?<![\w'\"./-])undefined(?![\w'\"/-])"),
+    "a place without a value": re.compile(r"(?<![{$\w])\{[a-z_]\w*(?:![rsa])?(?::[^{}\s]*)?\}(?!\})"),
+    "a representation": re.compile(
+        r"<[\w.]+ object at 0x|\bdatetime\.datetime\(|\b[A-Z]\w+\((?:\w+=)|\{'\w+':|<\w+\.\w+: |dict_values|frozenset\("
+        r"|\b(?:OSError|ValueError|KeyError|AttributeError|IndexError|RuntimeError|OverflowError|"
+        r"UnicodeEncodeError|UnicodeDecodeError|AssertionError|StopIteration|ValidationError)\b"
+    ),
+    "a flag in another form": re.compile(r"[:=(,] ?(?:True|False)\b(?! for)"),
+    "a plural of one": re.compile(
+        r"(?<![\d.,:/_-])1 (?:memories|entries|conversations|notes|facts|refs|recalls|exchanges|places|backups|"
+        r"characters|triggers|changes|commits|files|tokens|days|subjects|findings|errors|warnings)\b"
+    ),
+    "a mark of style": re.compile(r"\[/?(?:bold|yellow|red|green|cyan)\]"),
+}
+
+
+def without_users_words(text: str) -> str:
+    return _END_OF_MARKED.sub("§", _MARKED.sub("§", text))
+
+
+def faults_of(text: str) -> Iterator[str]:
+    """What a text for people says that it may not, each with the words around it."""
+    words = without_users_words(text)
+    for name, pattern in FAULTS.items():
+        for match in pattern.finditer(words):
+            around = words[max(0, match.start() - 60) : match.end() + 60]
+            yield f"{name}: …{' '.join(around.split())}…"
+            break
+
+
+def faults_of_json(text: str, *, lines: bool = True) -> Iterator[str]:
+    """What is wrong with the output of `--json`."""
+    for line in filter(None, text.split("\n")) if lines else [text]:
+        try:
+            value = json.loads(line, parse_constant=_refuse)
+        except ValueError as error:
+            yield f"not JSON ({error}): {line[:200]}"
+            return
+        yield from _of_values(value)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _of_values(value: Any) -> Iterator[str]:
+    """Sentences in JSON are those of the program where their name says so."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name in ("note", "message", "what", "error", "warning", "hint", "reason") and isinstance(inner, str):
+                yield from faults_of(inner)
+            else:
+                yield from _of_values(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _of_values(inner)
