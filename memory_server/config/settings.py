@@ -365,7 +365,7 @@ class Settings(Section):
 
     def in_zone(self, timezone: str) -> Settings:
         """These settings with another time zone. Raises InvalidInput: there is no such time zone."""
-        if timezone not in available_timezones():
+        if not is_zone(timezone):
             raise InvalidInput("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`.", timezone)
         return self.model_copy(update={"timezone": timezone})
 

@@ -1,4 +1,4 @@
-"""Whatever stands in an address or a form, no page fails inside: each parameter and each field gets each hostile value."""
+"""Whatever stands in an address or a form, no page fails inside: each parameter and field gets each hostile value."""
 
 from __future__ import annotations
 

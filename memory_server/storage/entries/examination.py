@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -55,7 +56,7 @@ def damage(connection: sqlite3.Connection) -> str:
     return ""
 
 
-def _value(connection: sqlite3.Connection, query: str) -> object:
+def _value(connection: sqlite3.Connection, query: str) -> Any:
     return connection.execute(query).fetchone()[0]
 
 
