@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memory_server.cli.commands import GROUPS, SUBCOMMANDS
-from memory_server.cli.terminal import complain, refuse, say_if_waiting, show_all_characters
+from memory_server.cli.terminal import ASKER, complain, refuse, say_if_waiting, show_all_characters
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
@@ -293,7 +293,7 @@ async def _run(command: Command, settings: Settings, flags: argparse.Namespace, 
         return status
     from memory_server.app import App
 
-    async with App(settings) as app:
+    async with App(settings, asker=ASKER) as app:
         return await run(app, flags) or 0
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from errno import ENOSPC
 from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -46,6 +47,8 @@ log = logging.getLogger(__name__)
 
 LEAST_FREE_BYTES = 1_000_000
 """Below this a disk counts as full: a write of one call, with the files that SQLite needs for it, would not fit."""
+LEAST_FREE_FILES = 32
+"""Below this a disk counts as full, too: a new tenant with one conversation has some twenty files and folders."""
 
 
 def open_home(
@@ -229,10 +232,12 @@ class Home:
         return count
 
     def refuse_without_room(self) -> None:
-        """Raises OSError: the folder cannot be made, or there is no room for a write."""
+        """Raises OSError: the folder cannot be made, or there is no room for a write, or for the files of a new
+        conversation."""
         import shutil
 
-        if shutil.disk_usage(self.made()).free < LEAST_FREE_BYTES:
+        folder = self.made()
+        if shutil.disk_usage(folder).free < LEAST_FREE_BYTES or _free_files(folder) < LEAST_FREE_FILES:
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
     @property
@@ -304,6 +309,14 @@ class Home:
         return [
             partial(repair, folder, self.clock(), wanted=wanted, dry_run=dry_run) for folder in subfolders(self.place)
         ]
+
+
+def _free_files(folder: Path) -> float:
+    """How many files this user may still make there; infinite where the file system has no such bound."""
+    if not hasattr(os, "statvfs"):
+        return inf
+    figures = os.statvfs(folder)
+    return figures.f_favail if figures.f_files else inf  # btrfs counts none
 
 
 # --- notes about the whole folder ---------------------------------------------------------------------------

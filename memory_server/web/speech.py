@@ -157,6 +157,7 @@ ASKERS = {
     "hook": _("a hook"),
     "tool": _("a tool"),
     "command": _("a command"),
+    "program": _("a Python program"),
     "REST": _("a program over HTTP"),
     "host": _("a chat program"),
 }
