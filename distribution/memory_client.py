@@ -9,6 +9,7 @@ is stored once however often it is sent.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 import os
@@ -37,6 +38,10 @@ _COMMANDS = {"recall_turn": "recall", "remember_turn": "remember"}
 """Tools with a command of their own, which asks the shared process and starts it."""
 _FINAL = ("arguments", "form", "size", "not found")
 """Kinds of refusals that the same call would get again."""
+
+
+_SAYS = {"recall_turn": "prompt", "remember_turn": "stored"}
+"""What an answer always says: without it, something else has answered, and a turn is not stored."""
 
 
 class MemoryFailed(Exception):
@@ -89,10 +94,14 @@ class MemoryClient:
         """The result of a tool. Raises MemoryFailed."""
         given = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
         ask = self._post if self._url else self._run
+        failed: MemoryFailed | None = None
         try:
             answer: dict[str, Any] = json.loads(await asyncio.wait_for(ask(tool, given), seconds))
             refusal = answer.get("error")
-            failed = MemoryFailed(str(refusal["message"]), str(refusal["kind"])) if refusal else None
+            if refusal:
+                failed = MemoryFailed(str(refusal["message"]), str(refusal["kind"]))
+            elif tool in _SAYS and _SAYS[tool] not in answer:
+                failed = MemoryFailed("What answers in the place of the memory is something else.")
         except asyncio.TimeoutError as error:  # noqa: UP041 (before Python 3.11 it is another one)
             raise MemoryFailed(f"The memory did not answer within {seconds:g} s.") from error
         except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
@@ -161,6 +170,8 @@ class MemoryClient:
         """The body of the answer to `POST /v1/{tool}`: HTTP/1.0, one connection for each call."""
         url = urlsplit(self._url)
         secure = url.scheme == "https"
+        if not secure and not _is_here(url.hostname or ""):
+            raise MemoryFailed(f"{self._url} is not encrypted, so others could read the token; use https://.")
         port = url.port or (443 if secure else 80)
         reader, writer = await asyncio.open_connection(url.hostname, port, ssl=secure or None)
         try:
@@ -180,3 +191,11 @@ class MemoryClient:
             return bytes(answer).split(b"\r\n\r\n", 1)[1]
         finally:
             writer.close()
+
+
+def _is_here(host: str) -> bool:
+    """Whether this is a name of this machine, which plain HTTP does not leave."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -73,7 +73,8 @@ class App:
     the files at its end. `session` is that of calls that name none. `sandbox` is one that several apps share, made by
     `sandbox_of` and closed by its owner; searches of triggers wait for `turns`. With `shared`, nothing but the
     knowledge is opened. `apart`: the data folder is one of many, and nothing outside of it is looked at. `beside`: a
-    home of the same process, whose connections it uses. While `full` is set, nothing can be added.
+    home of the same process, whose connections it uses. While `full` is set, nothing can be added. `asker`: who is
+    noted in the record of recalls.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class App:
         apart: bool = False,
         shared: Shared | None = None,
         beside: Home | None = None,
+        asker: str = N_("program"),
     ) -> None:
         self.settings = settings
         self.full = False
@@ -151,7 +153,7 @@ class App:
         with suppress(OSError):  # the folder is gone
             here = str(self._folder or Path.cwd())
             work = None if self._apart else folder_of_work(Path(here))
-        self.call = Call(self.memories, self.conversations, asker={"by": N_("command"), "cwd": here}, folder=work)
+        self.call = Call(self.memories, self.conversations, asker={"by": asker, "cwd": here}, folder=work)
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, exits_at_once: bool, beside: Home | None) -> Home:

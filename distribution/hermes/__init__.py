@@ -155,7 +155,13 @@ class MemoryServerProvider(MemoryProvider):
 
     def save_config(self, values: dict[str, Any], hermes_home: str) -> None:
         kept = {key: value for key, value in values.items() if key in SETTINGS}
-        (Path(hermes_home) / _FILE).write_text(json.dumps(kept, ensure_ascii=False, indent=2), "utf-8")
+        file = Path(hermes_home) / _FILE
+        aside = file.with_name(f".{_FILE}.next")
+        aside.unlink(missing_ok=True)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # the token may be among them
+        with open(descriptor, "w", encoding="utf-8") as written:
+            written.write(json.dumps(kept, ensure_ascii=False, indent=2))
+        aside.replace(file)
 
     def _said(self, text: str) -> dict[str, str]:
         """A message with the name of its speaker. In a chat of several people the name stands before the text."""

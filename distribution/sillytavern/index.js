@@ -11,7 +11,7 @@ const MS = { recall: 2000, delivery: 10000, pause: 15000, settle: 1500 };
 // Messages sent with a recall; further conversations that the server takes; characters of a memory under an answer.
 const MOST = { messages: 100, also: 20, chars: 400 };
 const DEFAULTS = { on: true, url: 'http://127.0.0.1:8460', token: '', per: 'character' };
-const NOT_IN_CHAT = ['quiet', 'impersonate'];
+const [NOT_IN_CHAT, REFUSED] = [['quiet', 'impersonate'], [400, 413, 414, 415, 422, 431]];
 
 // `due`: a look at the chat that waits; `came` for the newest turn: { key, prompt, items }; `stopping` ends the recall.
 let [pausedUntil, noticed, delivering, due, came, stopping] = [0, false, null, null, null, null];
@@ -79,6 +79,9 @@ export function conversationOf(names, key, label) {
 const ofCharacter = avatar => conversationOf(settings().names, avatar, avatar.replace(/\.[^.]*$/, ''));
 const ofGroup = ({ id, name }) => conversationOf(settings().names, `group ${id}`, `${name} ${id}`);
 
+// The character or group of a conversation, also where each chat has one of its own.
+const ownerOf = conversation => String(conversation).replace(/ · .{1,8}$/, '');
+
 // Where the open chat is remembered and what it may recall beside; null: no chat is open.
 function place() {
   const { groupId, groups, characters, characterId, chatMetadata } = st();
@@ -97,8 +100,8 @@ async function ask(path, body, limit = MS.recall, stop = new AbortController().s
   const content = body ? { method: 'POST', body: JSON.stringify(body) } : {};
   const signal = AbortSignal.any([AbortSignal.timeout(limit), stop]);
   const answer = await fetch(address(path), { ...content, headers, signal, redirect: 'error' });
-  const said = await answer.json();
-  if (!answer.ok) throw Object.assign(new Error(said.error.message), { status: answer.status });
+  const said = await answer.json().catch(() => ({})); // a page of something in between
+  if (!answer.ok) throw Object.assign(new Error(said.error?.message ?? answer.status), { status: answer.status });
   [pausedUntil, noticed] = [0, false];
   return said;
 }
@@ -138,9 +141,10 @@ async function delivered() {
     const sent = said
       ? ask('/v1/remember_turn', { messages: said, turn_id: turn, session, conversation_id }, MS.delivery)
       : ask('/v1/forget', { ids: [turn], conversation_id, confirm: true }, MS.delivery);
-    const failed = await sent.then(() => null, error => error);
-    if (failed && ![400, 413].includes(failed.status)) return away(failed);
-    if (failed) tell('warning', t`A turn cannot be remembered: ${failed.message}`); // and keeps no other one waiting
+    // Only an answer that says what became of the turn is one; what is refused for good keeps no other turn waiting.
+    const failed = await sent.then(answer => answer?.[said ? 'stored' : 'forgotten'] === undefined && {}, error => error);
+    if (failed && !REFUSED.includes(failed.status)) return away(failed);
+    if (failed) tell('warning', t`A turn cannot be remembered: ${failed.message}`);
     changeBox(jobs => jobs.filter(one => one.version !== job.version));
     draw();
   }
@@ -167,7 +171,9 @@ function lookNow() {
     put({ turn: id, said: turn.said, conversation_id, session, held, fresh: !list[id] });
     list[id] = { chat: session, hash: hashOf(turn), conversation_id };
   }
-  for (const id of forget) put({ turn: id, conversation_id: list[id].conversation_id });
+  // The list is in the chat, which somebody else may have made: it names no memories of others.
+  const own = forget.filter(id => ownerOf(list[id].conversation_id) === ownerOf(conversation_id));
+  for (const id of own) put({ turn: id, conversation_id: list[id].conversation_id });
   for (const id of forget) delete list[id];
   if (keep.length || forget.length) st().saveMetadataDebounced();
   release(job => settled.includes(job.turn));
@@ -205,7 +211,7 @@ globalThis.memory_server_recalls = async (_chat, _size, _abort, type = 'normal')
     const about = { ...at, reinforce: type === 'normal', messages: seen.slice(-MOST.messages).map(asSent) };
     stopping = new AbortController();
     const answer = await ask('/v1/recall_turn', about, MS.recall, stopping.signal).catch(away);
-    if (!answer) return;
+    if (typeof answer?.prompt !== 'string') return;
     came = { key, prompt: inert(answer.prompt), items: itemsOf(answer) };
   }
   setExtensionPrompt(KEY, came.prompt, 1, 1, false, 0);
@@ -225,9 +231,8 @@ function button(textContent, act) {
 
 function itemLine(item, conversation) {
   const about = { conversation_id: item.keptIn ?? conversation };
-  const was = change => { item.gone = change; };
-  const forget = () => ask('/v1/forget', { ...about, ids: [item.id], confirm: true }).then(done => was(done.changeId));
-  const undo = () => ask('/v1/undo_change', { ...about, changeId: item.gone }).then(() => was());
+  const forget = () => ask('/v1/forget', { ...about, ids: [item.id], confirm: true }).then(done => { item.gone = done.changeId; });
+  const undo = () => ask('/v1/undo_change', { ...about, changeId: item.gone }).then(() => { item.gone = undefined; });
   const time = item.timestamp ? `${new Date(item.timestamp).toLocaleDateString(st().getCurrentLocale())} · ` : '';
   const act = item.gone ? [t`forgotten`, ' · ', button(t`undo`, undo)] : [button(t`forget`, forget)];
   return element('li', { className: item.gone ? `${KEY}_gone` : '' },
@@ -259,8 +264,7 @@ function draw() {
     const title = element('summary', {}, items.length === 1 ? t`1 memory came` : t`${items.length} memories came`);
     const lines = element('ul', {}, ...items.map(item => itemLine(item, at.conversation_id)));
     const list = items.length ? [element('details', { open }, title, lines)] : [];
-    const line = element('div', { className: KEY }, ...list, element('small', {}, ...state));
-    shown.querySelector('.mes_block').insertBefore(line, shown.querySelector('.mes_bias'));
+    shown.querySelector('.mes_bias').before(element('div', { className: KEY }, ...list, element('small', {}, ...state)));
   }
 }
 

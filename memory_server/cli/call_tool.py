@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.app import App, Shared
-from memory_server.cli.terminal import complain, reading, say_if_waiting, standard_input, write
+from memory_server.cli.terminal import ASKER, complain, reading, say_if_waiting, standard_input, write
 from memory_server.config import Settings
 from memory_server.conversations.model import MAX_ID_CHARS
 from memory_server.kernel.errors import InvalidInput
@@ -77,7 +77,7 @@ def arguments_of(source: str) -> dict[str, object]:
 async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     given = {"maxChars": flags.chars, "flashbacks": flags.flashbacks}
     arguments = messages_of(flags.words) | {name: value for name, value in given.items() if value is not None}
-    async with App(settings, brief=True, session=session_of(flags.session), shared=shared) as app:
+    async with App(settings, brief=True, session=session_of(flags.session), shared=shared, asker=ASKER) as app:
         answer = await called(app, recall_turn.name, arguments)
         if shown := answer.structured if flags.json else answer.structured["prompt"]:
             write(shown)
@@ -87,7 +87,7 @@ async def recall(settings: Settings, flags: Namespace, shared: Shared | None = N
 
 async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     arguments = messages_of(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
-    async with App(settings, session=session_of(flags.session), shared=shared) as app:
+    async with App(settings, session=session_of(flags.session), shared=shared, asker=ASKER) as app:
         answer = await called(app, remember_turn.name, arguments)
     write(answer.structured if flags.json else translated(answer.text))
 

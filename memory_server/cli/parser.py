@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memory_server.cli.commands import GROUPS, SUBCOMMANDS
-from memory_server.cli.terminal import complain, refuse, say_if_waiting, show_all_characters
+from memory_server.cli.terminal import ASKER, complain, refuse, say_if_waiting, show_all_characters
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
@@ -302,7 +302,7 @@ async def _run(command: Command, settings: Settings, flags: argparse.Namespace, 
         return status
     from memory_server.app import App
 
-    async with App(settings) as app:
+    async with App(settings, asker=ASKER) as app:
         return await run(app, flags) or 0
 
 

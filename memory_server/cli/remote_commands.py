@@ -23,7 +23,7 @@ from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
 from memory_server.cli.hook.command import answer, remembered
 from memory_server.cli.linked import OF_THIS_MACHINE, SENT
 from memory_server.cli.parser import PACKAGE, function_of, parsed
-from memory_server.cli.terminal import complain
+from memory_server.cli.terminal import ASKER, complain
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, ReadOnly
@@ -150,7 +150,7 @@ async def _command(app: App, name: str, settings: Settings, body: CommandBody) -
         settings = type(settings).model_validate(settings.model_dump() | {"timezone": flags.timezone})
     if hasattr(flags, "conversation"):
         settings = settings.model_copy(update={"conversation": flags.conversation})
-    async with App(settings, shared=Shared(app, Path("/"))) as mine:
+    async with App(settings, shared=Shared(app, Path("/")), asker=ASKER) as mine:
         mine.call = replace(mine.call, asker={**mine.call.asker, "cwd": body.folder}, folder=body.folder)
         return await function_of(flags.command)(mine, flags) or 0
 

@@ -16,12 +16,14 @@ from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.messages import with_roles
-from sandbox.locale import _, counted, term, translated
+from sandbox.locale import N_, _, counted, term, translated
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+ASKER = N_("command")
+"""Who is noted in the record of recalls for what a command recalls."""
 TEXT_CELLS = 70
 """Columns of a memory's text in a list."""
 _OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")

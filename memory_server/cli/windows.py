@@ -24,7 +24,7 @@ from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import PACKAGE, function_of, leave, parsed, understood
 from memory_server.cli.process_limits import use_more_files, use_one_arena
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.terminal import complain, refuse
+from memory_server.cli.terminal import ASKER, complain, refuse
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import MemoryServerError
@@ -137,7 +137,7 @@ async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | N
     run = await asyncio.to_thread(function_of, flags.command)
     if not flags.command.opens:
         return await run(settings, flags, shared.folder)
-    async with App(settings, shared=shared) as app:
+    async with App(settings, shared=shared, asker=ASKER) as app:
         return await run(app, flags)
 
 

@@ -51,10 +51,12 @@ class Item:
 class Sought:
     """Which items are meant: those that meet every condition given. `words`: all are held, also as parts of words, in
     any case, full-width or not, in Traditional or Simplified characters. `ids`: one of them, or the beginning of its
-    id. `user`: facts of this user only; `session`: what was said in it. `archived` None: live and archived ones."""
+    id; with `whole_ids` only all of it. `user`: facts of this user only; `session`: what was said in it. `archived`
+    None: live and archived ones."""
 
     words: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+    whole_ids: bool = False
     family: Family | None = None
     place: str | None = None
     since_ms: int | None = None
@@ -84,7 +86,7 @@ class Sought:
                 return False
             if self.session not in (None, item.session):
                 return False
-            if ids and not any(_names(each, item) for each in ids):
+            if ids and not any(_names(each, item, whole=self.whole_ids) for each in ids):
                 return False
             held = seen_form("\n".join((item.title, *(item.said or (item.text,)), *item.also))) if words else ""
             return all(word in held for word in words)
@@ -92,7 +94,7 @@ class Sought:
         return list(filter(meant, items))
 
 
-def _names(sought: str, item: Item) -> bool:
-    if len(sought) >= LEAST_ID_CHARS and item.id.casefold().startswith(sought):
+def _names(sought: str, item: Item, *, whole: bool) -> bool:
+    if not whole and len(sought) >= LEAST_ID_CHARS and item.id.casefold().startswith(sought):
         return True
     return sought in (name.casefold() for name in (item.id, *item.aliases))

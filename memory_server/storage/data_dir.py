@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from errno import ENOSPC
 from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 TENANT_NAME = "tenant-name.txt"
 LEAST_FREE_BYTES = 1_000_000
 """Below this a disk counts as full: a write of one call, with the files that SQLite needs for it, would not fit."""
+LEAST_FREE_FILES = 32
+"""Below this a disk counts as full, too: a new tenant with one conversation has some twenty files and folders."""
 
 
 def open_home(
@@ -251,10 +254,12 @@ class Home:
         return count
 
     def refuse_without_room(self) -> None:
-        """Raises OSError: the folder cannot be made, or there is no room for a write."""
+        """Raises OSError: the folder cannot be made, or there is no room for a write, or for the files of a new
+        conversation."""
         import shutil
 
-        if shutil.disk_usage(self.made()).free < LEAST_FREE_BYTES:
+        folder = self.made()
+        if shutil.disk_usage(folder).free < LEAST_FREE_BYTES or _free_files(folder) < LEAST_FREE_FILES:
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
     @property
@@ -363,3 +368,11 @@ def _noted_name(folder: Path) -> str:
 def _settings_of_folder(folder: Path) -> Mapping[str, Any]:
     """A `store` of the owner must not stay in force beside the folder of a tenant: it would win."""
     return {"data_dir": folder, "store": None}
+
+
+def _free_files(folder: Path) -> float:
+    """How many files this user may still make there; infinite where the file system has no such bound."""
+    if not hasattr(os, "statvfs"):
+        return inf
+    figures = os.statvfs(folder)
+    return figures.f_favail if figures.f_files else inf  # btrfs counts none

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
-from memory_server.kernel.items import Sought
+from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.messages import Message, said_beginning
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
@@ -217,22 +218,33 @@ async def forget(
 ) -> ForgetResult:
     if bool(ids) + bool(words and words.strip()) + bool(said_in) != 1:
         raise InvalidInput("Give either words that it holds, or ids, or said_in; then nothing else is forgotten.")
-    usual, memories = call.conversations.get(conversation_id).id, call.memories
-    everywhere = conversation_id is None and memories.services.scope != OWN
-    sought = Sought(ids=tuple(ids), words=tuple((words or "").split()), session=said_in)
-    meant = [
-        item
-        for engine in memories.engines
-        for item in await engine.find(sought)
-        if item.family in _FORGETS
-        and (everywhere or item.place == usual or (conversation_id is None and item.family in _FORGETS[2:]))
-    ]
-    meant.sort(key=lambda item: -item.at_ms)
+    # What is shown first has whole ids. A beginning may be of another memory than the caller knows of.
+    sought = Sought(ids=tuple(ids), words=tuple((words or "").split()), session=said_in, whole_ids=confirm)
+    meant = await _meant(call, sought, conversation_id)
+    if confirm and ids and not meant:
+        begun = await _meant(call, replace(sought, whole_ids=False), conversation_id)
+        if begun:
+            raise InvalidInput("Give whole ids to forget; without confirm: true, beginnings show which ones are meant.")
     if confirm and sought.words and len(meant) > _MOST_SHOWN:
         raise InvalidInput("{count} memories have these words; give more words, or the ids of those meant.", len(meant))
-    change = await forgetting.forget(memories.engines, meant) if confirm and meant else None
+    change = await forgetting.forget(call.memories.engines, meant) if confirm and meant else None
     if sought.words:
-        memories.forgotten[call.session_id] = sought.words, memories.services.clock()
+        call.memories.forgotten[call.session_id] = sought.words, call.memories.services.clock()
     rows = ForgetRow.each(meant[:_MOST_SHOWN])
     note = None if meant else _NOT_SEARCHED
     return ForgetResult(found=len(meant), items=rows, forgotten=change is not None, changeId=change, note=note)
+
+
+async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> list[Item]:
+    """The items that are sought where this call may forget, newest first."""
+    usual = call.conversations.get(conversation_id).id
+    everywhere = conversation_id is None and call.memories.services.scope != OWN
+
+    def is_within_reach(item: Item) -> bool:
+        of_all = conversation_id is None and item.family in _FORGETS[2:]
+        return item.family in _FORGETS and (everywhere or item.place == usual or of_all)
+
+    items: list[Item] = []
+    for engine in call.memories.engines:
+        items += filter(is_within_reach, await engine.find(sought))
+    return sorted(items, key=lambda item: -item.at_ms)

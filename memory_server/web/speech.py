@@ -168,6 +168,7 @@ ASKERS = {
     "hook": _("a hook"),
     "tool": _("a tool"),
     "command": _("a command"),
+    "program": _("a Python program"),
     "REST": _("a program over HTTP"),
     "host": _("a chat program"),
 }

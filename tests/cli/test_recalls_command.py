@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from typing import Any
 import pytest
 from hook_transcripts import assistant, event, transcript, user
 
+from memory_server import Message, Settings, open_memory
 from memory_server.cli.parser import main
+from memory_server.web.speech import ASKERS
 
 Run = Callable[..., str]
 MONTHS_LATER = "2026-08-25T08:00:00Z"
@@ -95,6 +99,21 @@ def test_a_recall_that_brought_nothing_is_a_line_too(run: Run) -> None:
     assert "nothing" in out
     assert out.endswith("1 of 2 recalls brought nothing.\n")
     assert "recalls  2 recalls in 30 days, 50% empty" in run("doctor")
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_python_program_is_not_recorded_as_a_command(run: Run, tmp_path: Path) -> None:
+    async def recall() -> None:
+        clock = Settings(now=datetime.fromisoformat("2026-06-25T09:00:00Z"))
+        async with open_memory(tmp_path / "data", settings=clock) as memory:
+            await memory.recall_turn([Message("user", "晚上吃披萨吗？")])
+
+    asyncio.run(recall())
+    [line] = recorded(run)
+    assert line["by"] == "program"
+    assert " program" in run("recalls")
+    assert " 程序" in run("recalls", "--language", "zh")
+    assert ASKERS["program"] == "a Python program"
 
 
 @pytest.mark.usefixtures("stored")

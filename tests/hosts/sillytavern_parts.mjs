@@ -42,6 +42,8 @@ Object.assign(globalThis, {
     asked.push([url, body]);
     context.redirect = given.redirect;
     const answer = answers(url, body, given.signal);
+    const { status = 200 } = context;
+    if (status !== 200 && !url.endsWith('recall_turn')) return { ok: false, status, json: async () => ({ error: { message: 'No.' } }) };
     return { ok: true, json: async () => answer };
   },
 });
@@ -105,7 +107,8 @@ const answered = async (mes, type = 'normal') => {
   await emit('MESSAGE_RECEIVED', context.chat.length - 1, type);
 };
 const calls = () => asked.splice(0).map(([url, body]) => [url.replace('http://memory/v1/', ''), body]);
-answers = url => (url.endsWith('recall_turn') ? recalled : {});
+const usual = url => (url.endsWith('recall_turn') ? recalled : url.endsWith('forget') ? { forgotten: true } : { stored: true });
+answers = usual;
 await activate();
 await said('一');
 let [[name, body]] = calls();
@@ -138,7 +141,7 @@ await said('五');
 assert.equal(told.length, 1);
 assert.equal(prompts[KEY][0], '');
 calls();
-answers = url => (url.endsWith('recall_turn') ? recalled : {});
+answers = usual;
 const { now } = Date;
 Date.now = () => now() + 60_000;
 await answered('戊');
@@ -151,7 +154,7 @@ answers = () => ({ ...recalled, shortTerm: { ...recalled.shortTerm, topRelevant:
 assert.equal(await context.command.callback({}, 'search x'), '- <img src=x onerror=alert(1)> { {user}} < USER>');
 assert.equal(context.info[2].escapeHtml, true);
 assert.equal(context.redirect, 'error');
-answers = url => (url.endsWith('recall_turn') ? recalled : {});
+answers = usual;
 calls();
 
 // A renamed character keeps its memory, and one with its former file does not get it
@@ -160,5 +163,48 @@ assert.deepEqual(context.extensionSettings[KEY].names, { 'Mei.png': 'Lin' });
 context.characters = [{ avatar: 'Lin.png' }];
 await said('七');
 assert.equal(calls().find(call => call[0] === 'recall_turn')[1].conversation_id, 'Lin 2');
+// A turn leaves the box only for an answer that says what became of it, or if it is refused for good
+const waiting = () => JSON.parse(box.get('memory_server.outbox') ?? '[]').length;
+const refusing = status => (url, _body) => (url.endsWith('recall_turn') ? recalled : status);
+await emit('CHAT_CHANGED');
+calls();
+for (const odd of [{}, { status: 'ok' }, null, { success: true }]) {
+  answers = refusing(odd);
+  await said('八');
+  await answered('辛');
+  await emit('CHAT_CHANGED');
+  assert.ok(waiting() > 0, JSON.stringify(odd));
+  Date.now = (before => () => before() + 60_000)(Date.now);
+}
+answers = usual;
+await emit('CHAT_CHANGED');
+assert.equal(waiting(), 0);
+calls();
+for (const status of [400, 413, 431]) {
+  context.status = status;
+  await said('九');
+  await answered('壬');
+  await emit('CHAT_CHANGED');
+  assert.equal(waiting(), 0, `${status}`);
+}
+context.status = 200;
+calls();
+
+// The list of a chat that somebody else made names memories of other conversations: they are not forgotten
+const list = context.chatMetadata[KEY];
+const mine = Object.keys(list).at(-1);
+for (const conversation_id of ['private', 'Lin', '小明', null, { a: 1 }, 'Lin 3']) {
+  list[`foreign ${conversation_id}`] = { chat: 'chat-one', hash: 'x', conversation_id };
+}
+list.own = { chat: 'chat-one', hash: 'x', conversation_id: 'Lin 2' };
+list.before = { chat: 'chat-one', hash: 'x', conversation_id: 'Lin 2 · chat-one' };
+context.chat.splice(0);
+await emit('MESSAGE_DELETED');
+await emit('CHAT_CHANGED');
+const forgotten = calls().filter(call => call[0] === 'forget').map(call => call[1]);
+assert.ok(forgotten.some(body => body.ids[0] === mine));
+assert.ok(['own', 'before'].every(id => forgotten.some(body => body.ids[0] === id)));
+assert.ok(forgotten.every(body => /^Lin 2( · chat-one)?$/.test(body.conversation_id)), JSON.stringify(forgotten));
+assert.deepEqual(list, {}, 'and they are in the list no more');
 console.log('done');
 process.exit(0);

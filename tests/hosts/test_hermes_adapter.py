@@ -6,6 +6,9 @@ tests/hosts/test_hermes.py tries it in the real Hermes.
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,3 +162,20 @@ def test_the_folder_is_what_the_host_expects(adapter: Any) -> None:
         [],
     )
     assert [each["key"] for each in registered[0].get_config_schema() if each.get("secret")] == ["token"]
+
+
+def test_settings_with_a_token_are_their_owners_only(adapter: Any, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        provider = adapter.MemoryServerProvider()
+        for token in ("mst_a", "mst_b"):
+            provider.save_config({"token": token, "unknown": "x"}, str(tmp_path))
+            file = tmp_path / "memory_server.json"
+            assert json.loads(file.read_text("utf-8")) == {"token": token}
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        file.chmod(0o644)
+        provider.save_config({"token": "mst_c"}, str(tmp_path))
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert [path.name for path in tmp_path.iterdir()] == ["memory_server.json"]
+    finally:
+        os.umask(before)

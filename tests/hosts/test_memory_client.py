@@ -35,9 +35,12 @@ if mode == "fails":
 if given.get("turn_id") == "refused":
     print(json.dumps({"error": {"kind": "arguments", "message": "No."}}))
     sys.exit(2)
+if mode == "odd":
+    print("{}")
+    sys.exit()
 with (folder / "stored").open("a") as stored:
     stored.write(json.dumps(given) + "\\n")
-print(json.dumps({"prompt": "block", "changeId": given.get("turn_id")}))
+print(json.dumps({"prompt": "block", "stored": True, "changeId": given.get("turn_id")}))
 """
 
 
@@ -121,6 +124,28 @@ async def test_a_turn_that_is_refused_does_not_hold_up_the_next_one(fake: Fake) 
     await client.settled()
     assert (fake.turns(), fake.warned) == (["2"], ["No."])
     assert (await client.recall(turn(3)))["prompt"] == "block"  # a refusal is not a failure
+
+
+async def test_an_answer_that_does_not_say_so_stores_no_turn(fake: Fake) -> None:
+    fake.does("odd")
+    client = fake.client(rest=0.0)
+    client.remember(turn(1))
+    await _until(lambda: len(fake.lines("calls")) > 1)  # it is sent again
+    assert "something else" in fake.warned[0]
+    fake.does("works")
+    await client.settled(PATIENCE)
+    assert fake.turns() == ["1"]
+    fake.does("odd")
+    assert await client.recall(turn(2)) == {}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://memory.example", "http://192.0.2.1:8460", "http://10.0.0.1", "ftp://127.0.0.2.x"]
+)
+async def test_a_token_is_sent_by_tls_or_to_this_machine_only(url: str, outside: list[str]) -> None:
+    with pytest.raises(MemoryFailed, match="not encrypted"):
+        await MemoryClient(url=url, token=TOKEN).call("recall_turn", turn(1))
+    assert outside == []
 
 
 async def test_only_so_many_turns_wait(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

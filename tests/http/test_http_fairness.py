@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -310,3 +312,22 @@ def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9 - 4_096, 4_096))  # type: ignore[attr-defined]
     with pytest.raises(OSError, match="No space left"):
         home.refuse_without_room()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="counts files of POSIX")
+def test_a_disk_on_which_no_file_can_be_made_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = open_home(tmp_path / "data", lambda: 0)
+    figures = os.statvfs(tmp_path)
+
+    def counted(total: int, free: int) -> None:
+        values = list(figures)
+        values[5:8] = total, free, free  # f_files, f_ffree, f_favail
+        monkeypatch.setattr(os, "statvfs", lambda place: os.statvfs_result(values))
+
+    counted(100_000, 3)
+    with pytest.raises(OSError, match="No space left"):
+        home.refuse_without_room()
+    counted(100_000, 5_000)
+    home.refuse_without_room()
+    counted(0, 0)  # as btrfs says
+    home.refuse_without_room()

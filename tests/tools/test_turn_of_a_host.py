@@ -187,3 +187,19 @@ async def test_a_speaker_is_found_by_name_as_a_word_is(app: App) -> None:
         [first, *_] = answer.structured["shortTerm"]["topRelevant"]
         assert first["matched"] == [name]
     assert came(await recalled(app, "Annual reports?")) == []
+
+
+async def test_only_a_whole_id_forgets_and_the_beginning_of_one_is_shown(app: App) -> None:
+    first, second, _third = [
+        (await remembered(app, f"Secret {number} of the boats.", turn_id=f"turn/{number}"))["id"] for number in range(3)
+    ]
+    shown = (await call(forget, app.call, {"ids": [first[:4], second[:4]]})).structured
+    assert {row["id"] for row in shown["items"]} >= {first, second}
+    assert shown["forgotten"] is False
+    with pytest.raises(ToolFailed, match="whole ids"):
+        await call(forget, app.call, {"ids": [first[:4], second[:15]], "confirm": True})
+    assert len(await app.conversation().short_term.memories()) == 3
+    done = (await call(forget, app.call, {"ids": [first, second[:6]], "confirm": True})).structured
+    assert [row["id"] for row in done["items"]] == [first]
+    done = (await call(forget, app.call, {"ids": [second, "turn/2"], "confirm": True})).structured
+    assert (done["found"], done["forgotten"]) == (2, True)
