@@ -81,6 +81,17 @@ class SandboxRunner:
                 return await self._sandbox.match_texts(pattern, texts)
 
 
+_WALLS = {
+    "parent": _("its process"),
+    "files": _("the size of files"),
+    "memory": _("its memory"),
+    "privileges": _("privileges"),
+    "landlock": _("the file system"),
+    "seccomp": _("system calls"),
+}
+"""What each layer of protection shuts off, for people who do not know its name."""
+
+
 async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
     """Whether triggers run, and each layer that is missing, as `trigger-sandbox doctor` shows it."""
     try:
@@ -92,13 +103,17 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
             Finding("warning", _("triggers"), _("they run, but without {name}: {reason}", one.name, one.detail))
             for one in missing
         ]
-    walls = [one.name for one in layers if not one.name.startswith("no ")]
+    walls = [_WALLS.get(one.name, one.name) for one in layers if not one.name.startswith("no ")]
     attempts = len(layers) - len(walls)
     return [
         Finding(
             "ok",
             _("triggers"),
-            _("they run behind {walls}; {attempts} attempts to get out were refused", joined(", ", walls), attempts),
+            _(
+                "they run in a sandbox that shuts off {walls}; all {attempts} attempts to get out were refused",
+                joined(", ", walls),
+                attempts,
+            ),
         )
     ]
 
