@@ -143,7 +143,7 @@ async def list_(app: App, flags: Namespace) -> None:
     zone = app.settings.zone
     if places:
         rows = [(name, str(short), str(long), time_text(at, zone)) for name, short, long, at in places[:limit]]
-        print_columns([(_("conversation"), _("short-term"), _("long-term"), _("newest")), *rows])
+        print_columns([(_("conversation"), _("short-term"), _("long-term"), _("last said")), *rows])
         hint_more(len(places) - limit)
     if held:
         of_family = [(name, str(one.count), time_text(one.newest_ms, zone)) for name, one in held[:limit]]

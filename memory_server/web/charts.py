@@ -129,7 +129,8 @@ def curve(
 ) -> Curve:
     """`worth`: how much it was worth at each moment, oldest first, up to now and beyond; `uses`: when it was used and
     what it was worth then; `words`: what stands at its beginning and at each use, with its date."""
-    height, top, floor, left, right = 150, 34, 132, 8, width - 8
+    # The words of the beginning stand above the curve, which falls from there.
+    height, top, floor, left, right = 160, 44, 142, 8, width - 8
     last_ms = worth[-1][0]
     low, high = min(fading, *(value for _at, value in worth)) - 1, max(value for _at, value in worth)
     span, room = max(1, last_ms - made_ms), max(1.0, high - low)

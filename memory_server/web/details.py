@@ -58,6 +58,7 @@ async def memory(view: View) -> Response:
         always_kept=parameters.retention.always_kept,
         total=len(await view.conversation.short_term.memories()),
         again=again,
+        last_question=last_question,
         needed=None if again is None or again.explanation is None else again.explanation.needed,
         editing=bool(view["edit"]),
         places=await places_of(view, "memories", view.conversation.id, shown.id),

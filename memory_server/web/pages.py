@@ -10,6 +10,7 @@ from datetime import datetime
 
 from starlette.responses import JSONResponse, Response
 
+from memory_server.conversations.changes import Added
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.items import Item, Sought
@@ -27,6 +28,8 @@ from sandbox.locale import _
 PAGE = 30
 """Rows of a list on one page."""
 _CARDS, _TRIGGERS, _LATELY = 6, 5, 3
+_COMMITS = 16
+"""The newest changes among which the last storing is looked for."""
 _MOST_DOTS = 120
 """Days of the strip; of a longer time, a dot is a week."""
 _MOST_WEEKS = 260
@@ -73,6 +76,7 @@ async def home(view: View) -> Response:
         memories=memories,
         days=seen.days,
         newest=newest,
+        stored_ms=seen.stored_ms,
         source=None if asked_in_same_session is None else whence(asked_in_same_session, view.site.user_home),
         subjects=seen.subjects,
         cards=seen.cards,
@@ -92,13 +96,15 @@ async def home(view: View) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Overview:
-    """What a conversation is about, and on how many days something was said."""
+    """What a conversation is about, and on how many days something was said. `stored_ms`: when a memory was stored
+    last, which may be long after it was said; None: that is not known."""
 
     subjects: Sequence[Subject]
     cards: Sequence[Subject]
     days: int
     strips: Sequence[Strip]
     weekly: bool
+    stored_ms: int | None
 
 
 async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
@@ -110,17 +116,29 @@ async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overvie
         overview: _Overview = made[1]
         return overview
     short, _long = await view.conversation.insight.patterns(top=LOOKED_AT)
-    overview = await asyncio.to_thread(_overview_of, view, memories, short.words)
+    stored_ms = await _stored_ms(view)
+    overview = await asyncio.to_thread(_overview_of, view, memories, short.words, stored_ms)
     view.site.made.overviews.put(key, (version, overview))
     return overview
 
 
-def _overview_of(view: View, memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> _Overview:
+async def _stored_ms(view: View) -> int | None:
+    """When a memory was stored last, as far as the newest changes tell."""
+    for commit in await view.conversation.archive.history(limit=_COMMITS):
+        if any(isinstance(change, Added) for change in commit.changes):
+            return commit.at_ms
+    return None
+
+
+def _overview_of(
+    view: View, memories: Sequence[ShortTermMemory], words: Sequence[CommonWord], stored_ms: int | None
+) -> _Overview:
     every = subjects(memories, words)
     cards = [replace(card, quotes=best_sentences(memories, card.word)) for card in every[:_CARDS]]
     moments = [view.speech.local(memory.time_ms) for memory in memories]
     days = len({moment.date() for moment in moments})
-    return _Overview(every, cards, days, *_strips(view, moments))
+    strips, weekly = _strips(view, moments)
+    return _Overview(every, cards, days, strips, weekly, stored_ms)
 
 
 def _soonest(trigger: Watching) -> tuple[bool, int, int]:

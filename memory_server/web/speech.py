@@ -22,9 +22,11 @@ _BEGIN, _END = "\x02", "\x03"
 _MONTHS = ["January", "February", "March", "April", "May", "June"]
 _MONTHS += ["July", "August", "September", "October", "November", "December"]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-_PARTS = {"zh": ((5, "深夜"), (9, "早上"), (12, "上午"), (14, "中午"), (18, "下午"), (24, "晚上"))} | {
-    "en": ((5, "at night"), (12, "morning"), (18, "afternoon"), (24, "evening"))
+_PARTS = {
+    "zh": ((5, "凌晨"), (9, "早上"), (11, "上午"), (13, "中午"), (18, "下午"), (23, "晚上"), (24, "深夜")),
+    "en": ((5, "at night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "at night")),
 }
+"""Parts of a day, each with the hour at which it ends; prompts divide it in the same way (prompt_lines.py)."""
 _NBSP = "\u00a0"
 
 

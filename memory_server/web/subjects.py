@@ -17,6 +17,10 @@ LOOKED_AT = 150
 """Words of the overview that are looked at."""
 _MOST_SHARE, _MOST_COVERED, _MOST_HOLDERS = 0.35, 0.6, 40
 _SENTENCE = re.compile(r"(?<=[。！？!?…\n])(?![”’」』）])|(?<=[。！？][”’」』）])|(?<=[a-z]{2}\.)\s")
+_ADVERBS = frozenset(("差点", "差点儿", "有时", "当时", "平时", "时时", "刚才", "全程", "表面", "总体", "大体", "原本"))
+"""Words that jieba's dictionary has as nouns, and that say how or when."""
+_LEAST_WRITTEN = 3
+"""Memories that must have a Latin word in small letters: it is no name, so two of them may share it by chance."""
 _GENERAL = frozenset(("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法"))
 _LENGTH = (8, 64)
 """Characters of a sentence that says something on a card."""
@@ -49,7 +53,7 @@ def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -
     fit = [
         one for one in words if 2 <= one.memories <= most and one.word.isalpha() and one.word.casefold() not in names
     ]
-    named = nouns(one.word for one in fit if len(one.word) > 1) - _GENERAL
+    named = nouns(one.word for one in fit if len(one.word) > 1) - _GENERAL - _ADVERBS
     latin = {one.word for one in fit if one.word.isascii()}
     holders: dict[str, list[ShortTermMemory]] = {word: [] for word in named | latin}
     for memory in memories:
@@ -70,10 +74,12 @@ def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -
 
 
 def _written(stem: str, texts: Sequence[str]) -> str:
-    """A Latin word as it is mostly written; empty if it is no name and says little."""
+    """A Latin word as it is mostly written; empty if it is not a name and says little."""
     forms = Counter(form for text in texts for form in re.findall(rf"(?<=[\w,;] ){re.escape(stem)}\w*", text, re.I))
     form = forms.most_common(1)[0][0] if forms else ""
-    return form if form[:1].isupper() or len(stem) > 5 else ""
+    if form[:1].isupper():
+        return form
+    return form if len(stem) > 5 and len(texts) >= _LEAST_WRITTEN else ""
 
 
 def _whole(word: str, texts: Sequence[str]) -> str:

@@ -1,10 +1,11 @@
-"""Whatever stands in an address or a form, no page fails inside: each parameter and field gets each hostile value."""
+"""Whatever stands in an address or a form, no page fails inside: each parameter and field gets hostile values."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from web_page import CHAT, FORM, SAME, Page, ask, opened, remember
@@ -66,7 +67,7 @@ PARAMETERS = ("c", "lang", "folder", "by", "word", "page", "q", "open", "id", "e
 PARAMETERS += ("again", "cleanup", "repair", "owner", "family", "part", "name", "done", "key")
 FIELDS = ("id", "pinned", "in", "text", "before", "family", "place", "change", "name", "code", "prompt", "back")
 FIELDS += ("backup", "resume", "chat", "at", "zone", "seed")
-DRAWN = 6
+DRAWN = 4
 """Values for each parameter of each page, and for each field of each form."""
 
 
@@ -98,11 +99,20 @@ async def test_no_parameter_of_an_address_fails_a_page(page: Page) -> None:
                 assert answer.status_code < 500, (path, parameter, value[:60], answer.text[-400:])
 
 
-@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
-async def test_no_value_in_all_parameters_fails_a_page(page: Page, value: str) -> None:
+async def test_no_value_in_all_parameters_fails_a_page(page: Page) -> None:
+    for value in VALUES:
+        query = urlencode(dict.fromkeys(PARAMETERS, value[:2_000]) | {"c": CHAT})
+        for path in PAGES:
+            answer = await page.client.get(f"{path}?{query}")
+            assert answer.status_code < 500, (path, value[:60], answer.text[-400:])
+
+
+@pytest.mark.parametrize(
+    "query", ["q=%ff%fe", "q=%ed%a0%80&c=%ff", "id=%00", "&&&=;", "%", "q=a&q=b&c=a&c=b", "c=%2e%2e"]
+)
+async def test_no_bytes_of_an_address_fail_a_page(page: Page, query: str) -> None:
     for path in PAGES:
-        answer = await page.client.get(path, params=dict.fromkeys(PARAMETERS, value) | {"c": CHAT})
-        assert answer.status_code < 500, (path, value[:60], answer.text[-400:])
+        assert (await page.client.get(f"{path}?{query}")).status_code < 500, path
 
 
 async def test_no_field_of_a_form_fails_a_page(page: Page) -> None:

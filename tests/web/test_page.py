@@ -62,7 +62,7 @@ async def test_home_says_how_many_exchanges_and_triggers_there_are(page: Page) -
     stats = await call(get_memory_stats, page.app.call, {"conversation_id": CHAT})
     english = await page.get("", lang="en")
     assert f"{stats.structured['total']} exchanges" in english.text
-    assert "1 thing comes up of its own accord" in english.text
+    assert "1 thing comes up without being asked for." in english.text
     assert "芒果、过敏" not in english.text
     assert "芒果, 过敏" in english.text
     chinese = await page.get("", lang="zh")
@@ -77,7 +77,7 @@ async def test_home_counts_what_else_is_kept_in_the_language_of_the_reader(page:
     await page.app.knowledge.refs.add("Another long log")
     for text in ("Likes tea", "Lives in Bergen"):
         await page.app.knowledge.sessions.add(SessionIds("alice"), text, mode="direct")
-    assert "另有 1 条笔记、2 个事实、2 条引用" in (await page.get("", lang="zh")).text
+    assert "另有 1 条笔记、2 个事实、2 篇长文本" in (await page.get("", lang="zh")).text
     assert "it keeps 1 note, 2 facts and 2 refs" in (await page.get("", lang="en")).text
     assert "2 facts , changed last first." in (await page.get("facts", lang="en")).text
 

@@ -149,6 +149,7 @@ class _Protocol(H11Protocol):
     def dismiss(self) -> None:
         """Close it, so that there is room for others."""
         del self._strangers[self]
+        self.connections.discard(self)  # uvicorn counts it until the event loop comes to its end
         self.transport.abort()
 
     def _go_on(self) -> None:
