@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TriggerRejected,
     )
     from memory_server.kernel.messages import Message, Session
+    from memory_server.reader_language import in_language
 
 __all__ = [
     "App",
@@ -36,10 +37,11 @@ __all__ = [
     "ShortTermMemory",
     "StorageError",
     "TriggerRejected",
+    "in_language",
     "open_memory",
 ]
 
-_MODULES = {"App": "app", "open_memory": "app", "Settings": "config"}
+_MODULES = {"App": "app", "open_memory": "app", "Settings": "config", "in_language": "reader_language"}
 _MODULES |= dict.fromkeys(("LongTermMemory", "ShortTermMemory"), "conversations.model")
 _MODULES |= dict.fromkeys(("Message", "Session"), "kernel.messages")
 

@@ -56,7 +56,7 @@ docs/reference/lint-rules.md lists the rules.""")
 _TIMELINE = _("""\
 show where along a chat each trigger fires, is quiet or fails
 example:
-  echo "user: Tomorrow is my birthday" | trigger-sandbox timeline -e "match_keys(context.messages, ['birthday'])" --chat -
+  echo "user: It is my birthday" | trigger-sandbox timeline -e "match_keys(context.messages, ['birthday'])" --chat -
 
 A trigger runs at the time of each message. The exit code is 0; 1 when a trigger failed somewhere, or with
 --compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong.""")

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from pydantic_core._pydantic_core import list_all_errors
 
+from memory_server import Message, TriggerRejected, in_language, open_memory
 from memory_server.cli.parser import PACKAGE, main
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import visible
@@ -562,8 +563,8 @@ def test_memories_are_never_translated(tmp_path: Path, capsys: pytest.CaptureFix
         return capsys.readouterr().out
 
     stored = said("remember", "Nothing is broken.\nNothing is stored yet.")
-    assert "已记为" in stored
-    for command in (["list"], ["search", "broken"], ["history"], ["show", stored.split()[1].rstrip("；")[:8]]):
+    assert "已保存" in stored
+    for command in (["list"], ["search", "broken"], ["history"], ["show", re.findall("（([0-9a-f]{8})", stored)[0]]):
         told = said(*command)
         assert "Nothing is broken." in told, command
         assert "还什么都没存" not in told, command
@@ -588,3 +589,26 @@ def test_explain_is_chinese_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFix
     said("remember", "我的猫叫小白，它喜欢鱼。")
     told = said("explain", "小白", "--ask", "小白喜欢什么？")
     assert not re.findall(r"[A-Za-z]{2,}", re.sub(r"[0-9a-f]{16}|note|user|search_memories|id", "", told)), told
+
+
+@pytest.mark.anyio
+async def test_a_program_says_errors_and_receipts_in_the_language_of_its_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_memory(tmp_path / "data") as memory:
+        chat = memory.conversation("小明")
+        with pytest.raises(TriggerRejected) as refused:
+            await chat.long_term.add("tea", "Offer tea.", "match_key(context.messages, ['tea'])")
+        await chat.short_term.add([Message("user", "我喜欢乌龙茶", memory.clock() - 100_000_000)])
+        found = await chat.short_term.search([Message("user", "乌龙茶好喝吗？")])
+    line = found.recall.top[0].receipt.line()
+    for text in (refused.value, refused.value.problems[0].message, line):
+        assert in_language(text, "en") == str(text)
+        assert in_language(text, "zh") != str(text)
+    assert in_language(refused.value, "zh").startswith("触发器无法运行，没有存入：match_key 没有定义")
+    assert in_language(line, "zh").endswith("+0 得分")
+    monkeypatch.setenv("MEMORY_SERVER_LANGUAGE", "zh")
+    assert in_language(line) == in_language(line, "zh")
+    monkeypatch.setenv("MEMORY_SERVER_LANGUAGE", "en")
+    assert in_language(line) == line
+    assert in_language("我喜欢", "zh") == "我喜欢"

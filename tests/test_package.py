@@ -48,6 +48,7 @@ def test_the_public_names_are_these() -> None:
         "ShortTermMemory",
         "StorageError",
         "TriggerRejected",
+        "in_language",
         "open_memory",
     ]
     for name in memory_server.__all__:

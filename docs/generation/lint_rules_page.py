@@ -89,8 +89,8 @@ RULES = (
     ),
     Rule(
         "day-rounding",
-        "Days between a date and now. A date is a midnight, now has a time of day: `Math.round` turns to the next day at "
-        "noon, and `Math.floor` of the time until a date is -1 on the date itself.",
+        "Days between a date and now. A date is a midnight, now has a time of day: `Math.round` turns to the next day "
+        "at noon, and `Math.floor` of the time until a date is -1 on the date itself.",
         "const day = new Date(2027, 6, 17)\nMath.round((day - Date.now()) / 864e5) >= 0",
         "const day = new Date(2027, 6, 17)\nMath.ceil((day - Date.now()) / 864e5) >= 0",
     ),

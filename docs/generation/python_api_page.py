@@ -11,6 +11,7 @@ from generation.markdown import replaced
 ROOT = Path(__file__).resolve().parents[2]
 API = (
     "open_memory",
+    "in_language",
     "App",
     "Conversation",
     "Conversations",

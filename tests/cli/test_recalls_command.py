@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -98,7 +99,7 @@ def test_a_recall_that_brought_nothing_is_a_line_too(run: Run) -> None:
     out = run("recalls")
     assert "nothing" in out
     assert out.endswith("1 of 2 recalls brought nothing.\n")
-    assert "recalls  2 recalls in 30 days, 50% empty" in run("doctor")
+    assert re.search("recalls +2 recalls in 30 days, 50% empty", run("doctor"))
 
 
 @pytest.mark.usefixtures("stored")
@@ -256,7 +257,7 @@ def test_a_receipt_in_chinese(run: Run) -> None:
     told = run("--language", "zh", "explain", "--recall", line["id"])
     assert "最后一条消息: 晚上吃披萨吗？\n给出：" in told
     assert f"  最相关 {line['came'][0]['id']}" in told
-    assert "user: 我喜欢披萨" in told, "what was said stays as it is"
+    assert "用户: 我喜欢披萨" in told, "the role is in the language of the reader, and what was said stays as it is"
     assert "2 次回忆，其中 50%" in run("--language", "zh", "doctor")
 
 

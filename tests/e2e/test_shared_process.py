@@ -610,7 +610,7 @@ def test_an_answer_that_cannot_be_written_does_not_do_the_work_again(tmp_path: P
     data, flags = tmp_path / "data", ["--config", str(settings)]
     with windows(data, 1, *flags, "--toolsets", "all") as (client,):
         asked = [*command(data, *flags), "remember", "我喜欢吃披萨"]
-        assert "已记为" in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+        assert "已保存" in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
         with open("/dev/full", "wb") as full:
             wrong = subprocess.run([*asked[:-1], "我住在上海"], stdout=full, stderr=subprocess.PIPE)
         assert wrong.returncode == 1

@@ -96,7 +96,7 @@ async def test_nothing_is_lost_and_the_broken_file_is_kept(
     pieces = past.pieces(private(tmp_path, ""))
     assert all(piece.fields["file"] == SHORT_TERM and piece.reason for piece in pieces)
     assert {piece.fields["kept"] for piece in pieces} == {f"broken/{there.name}"}
-    assert f"{SHORT_TERM} cannot be used" in caplog.text
+    assert f"{SHORT_TERM}. The damaged file is kept as " in caplog.text
     assert [c.by for c in await store.history("chat") if c.by == "hand"] == []
     assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
     # Told once.
@@ -373,7 +373,7 @@ async def test_the_log_says_what_happened(tmp_path: Path, caplog: pytest.LogCapt
     await commit(store, Added(memory("e")))
     [found, said] = [record.getMessage() for record in caplog.records]
     assert "is damaged" in found
-    assert "2 of its memories could be read" in said
+    assert said.startswith(f"2 memories could be read in {path}. "), "what is left comes first"
     assert "broken/" in said
 
 

@@ -104,7 +104,7 @@ def _folder_of(client: Client, machine: Machine, project: Path | None, name: str
     try:
         text = (bytes_of(Path(str(servers_file(client, machine, project)))) or b"").decode()
         servers = edits.parsed(text, toml=CLIENTS[client].toml).get(CLIENTS[client].listed)
-    except (edits.NotJson, UnicodeDecodeError):
+    except (edits.NotJson, UnicodeDecodeError, RecursionError):
         return None
     entry = servers.get(name) if isinstance(servers, dict) else None
     arguments = entry.get("args") if isinstance(entry, dict) else None

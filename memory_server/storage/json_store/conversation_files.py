@@ -26,7 +26,7 @@ from memory_server.storage.json_store import codec, snapshots
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.history_files import Past, commits_in, line_of, replay
 from memory_server.storage.partition import journal
-from sandbox.locale import _
+from sandbox.locale import _, counted
 
 log = logging.getLogger(__name__)
 
@@ -274,9 +274,17 @@ class ConversationFiles(Past):
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
             return
-        read = len(broken.records)
-        done = _("it is kept as {kept}, {records} of its memories could be read, and it is written again", kept, read)
-        log.warning("%s cannot be used (%s): %s", path, broken.reason, done)
+        left = counted(len(broken.records), "memory")
+        log.warning(
+            "%s",
+            _(
+                "{left} could be read in {path}. The damaged file is kept as {kept} ({reason}).",
+                left,
+                path,
+                kept,
+                broken.reason,
+            ),
+        )
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
