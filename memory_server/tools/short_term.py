@@ -198,9 +198,9 @@ async def search_short_term_memories(
 
 
 async def archive_note(conversation: Conversation, recall: Recall) -> str | None:
-    """If nothing relevant came to mind: a sentence on matching memories in the archive. None if there are none, or if
-    the archive cannot be read."""
-    if _came(recall):
+    """If nothing relevant came to mind: a sentence on matching memories in the archive. None if there are none, if an
+    overview was asked for, or if the archive cannot be read."""
+    if _came(recall) or recall.query.overview is not None:
         return None
     try:
         gone = await conversation.archive.recall(recall.query)

@@ -7,8 +7,10 @@ import dataclasses
 import gc
 import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from settings_environment import as_environment
@@ -19,7 +21,7 @@ from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings,
 from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import NODE_RETENTION, USUAL, Parameters, RecallParameters
 from memory_server.conversations.recall.words import KeywordOptions
-from memory_server.kernel.errors import MemoryClosed, TriggersUnavailable
+from memory_server.kernel.errors import InvalidInput, MemoryClosed, TriggersUnavailable
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
 from nlp import Enrichment, QueryWeights
 from nlp.normal_forms import can_simplify
@@ -86,6 +88,7 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
         "own_conversation_ms": 8 * MINUTE_MS,
         "sessions": False,
         "weak_too": False,
+        "question_count": None,
     }
     assert set(ADVANCED) == set(AdvancedSettings.model_fields), "a new constant belongs into this table"
     node = parameters(settings.model_copy(update={"compat": "node"})).recall
@@ -318,3 +321,27 @@ async def test_apps_share_a_sandbox_that_its_owner_closes(tmp_path: Path) -> Non
         assert sandbox.workers_started <= 2
     finally:
         await sandbox.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_companion_names_its_time_zone(tmp_path: Path) -> None:
+    """Breakfast in Shanghai is at one in the night in London."""
+    breakfast = datetime(2026, 3, 11, 8, 30, tzinfo=ZoneInfo("Asia/Shanghai"))
+    settings = Settings(now=datetime(2026, 3, 18, 12, tzinfo=UTC), timezone="UTC", language="zh")
+    async with open_memory(tmp_path, settings=settings) as memory:
+        said = Message("user", "早餐吃了小笼包", round(breakfast.timestamp() * 1000))
+        await memory.conversation().short_term.add([said])
+    shown = {}
+    for zone in (None, "Asia/Shanghai"):
+        async with open_memory(tmp_path, timezone=zone, settings=settings) as memory:
+            shown[zone] = await memory.recall_turn([Message("user", "小笼包好吃吗？")])
+    assert "凌晨" in shown[None]
+    assert "早上" in shown["Asia/Shanghai"]
+
+
+@pytest.mark.parametrize("zone", ["Shanghai", "", "UTC+8", "../etc/passwd"])
+def test_a_time_zone_that_does_not_exist_is_one_sentence(tmp_path: Path, zone: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        open_memory(tmp_path / "memories", timezone=zone)
+    assert str(refused.value) == f"`{zone}` is not an IANA time zone; write for example `Asia/Shanghai`."
+    assert not (tmp_path / "memories").exists()

@@ -132,8 +132,8 @@ def test_a_named_time_still_counts_in_a_question() -> None:
             "现在想学吉他",
             "现在股市怎么样？",
             (
-                "It shares only 现在 with these messages: such words stand in sentences about anything, and never bring "
-                "a memory alone."
+                "It shares only 现在 with these messages: such words stand in sentences about anything, and never "
+                "bring a memory alone."
             ),
             "它和这些消息只有“现在”相同：这样的词谈什么都会用到，单凭它们不会想起一条记忆。",
         ),

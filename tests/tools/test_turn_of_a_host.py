@@ -10,6 +10,7 @@ import pytest
 from sample_memories import DAY
 
 from memory_server import App, Message, Session, Settings
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.private import Pause
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call
@@ -203,3 +204,87 @@ async def test_only_a_whole_id_forgets_and_the_beginning_of_one_is_shown(app: Ap
     assert [row["id"] for row in done["items"]] == [first]
     done = (await call(forget, app.call, {"ids": [second, "turn/2"], "confirm": True})).structured
     assert (done["found"], done["forgotten"]) == (2, True)
+
+
+# --- nothing by chance ---------------------------------------------------------------------------------------
+
+SMALL_TALK = (
+    "帮我写个快排",
+    "一加一等于几",
+    "晚安",
+    "哈哈哈哈",
+    "今天股市怎么样",
+    "Tell me a joke",
+    "How is the stock market now?",
+)
+
+
+async def lived(app: App) -> None:
+    """Some memories of earlier days, and a long-term memory that does not fire."""
+    now_ms = app.clock()
+    told = (
+        "今天爸爸的手术很成功。",
+        "昨天想起小雨了。",
+        "现在想学吉他。",
+        "Today the surgery went fine.",
+        "我家猫叫煤球。",
+    )
+    for number, text in enumerate(told, 2):
+        await app.conversation().short_term.add([Message("user", text, now_ms - number * DAY)])
+    await app.conversation().long_term.add("quiet", "Never.", "false")
+
+
+@pytest.mark.parametrize("text", SMALL_TALK)
+async def test_nothing_comes_to_small_talk_in_any_face(app: App, text: str) -> None:
+    await lived(app)
+    answer = await call(recall_turn, app.call, said(text))
+    assert (came(answer), answer.structured["longTerm"]["random"], answer.structured["prompt"]) == ([], [], "")
+    assert await app.recall_turn([Message("user", text)]) == ""
+    assert {memory.score for memory in await app.conversation().short_term.memories()} == {0.0}
+
+
+async def test_what_comes_by_chance_is_asked_for_and_neither_reinforced_nor_used(app: App) -> None:
+    await lived(app)
+    answer = await call(recall_turn, app.call, said("晚安", flashbacks=2, session="s"))
+    found = answer.structured["shortTerm"]
+    assert (len(found["randomFlashback"]), len(answer.structured["longTerm"]["random"])) == (2, 1)
+    assert await app.recall_turn([Message("user", "晚安")], flashbacks=1)
+    assert {memory.score for memory in await app.conversation().short_term.memories()} == {0.0}
+    ids = [item["id"] for item in found["randomFlashback"]]
+    app.recalls.note(lambda at: {"at": at, "conversation": "default", "session": "s", "turn": None, "used": ids})
+    assert not app.recalls.found()[-1].used
+
+
+async def test_a_question_gets_as_many_matches_without_chance(app: App) -> None:
+    now_ms = app.clock()
+    for number in range(8):
+        await app.conversation().short_term.add(
+            [Message("user", f"煤球第{number}次打翻颜料", now_ms - (number + 2) * DAY)]
+        )
+    assert [len(came(await call(recall_turn, app.call, said("煤球打翻了什么？", flashbacks=n)))) for n in (0, 2)] == [
+        5,
+        5,
+    ]
+
+
+async def test_a_number_below_zero_is_refused(app: App) -> None:
+    with pytest.raises(InvalidInput, match="from 0 on; -1 is less"):
+        await app.recall_turn([Message("user", "晚安")], flashbacks=-1)
+
+
+# --- after a forget ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", ["晚上吃披萨吗？", "你都记得我什么", "我今天说了什么？"])
+async def test_a_search_does_not_speak_of_what_was_just_to_be_forgotten(app: App, question: str) -> None:
+    await remembered(app, "我喜欢吃披萨", "记住了")
+    gone = (await call(forget, app.call, {"words": "披萨", "confirm": True})).structured
+    assert gone["changeId"]
+    for answer in (
+        await call(recall_turn, app.call, said(question)),
+        await call(TOOLS["search_short_term_memories"], app.call, {"recentMessages": said(question)["messages"]}),
+    ):
+        assert "archive" not in answer.text
+    await app.memories.engines[0].undo((await app.memories.engines[0].history())[0].id)
+    await call(TOOLS["delete_short_term_memories"], app.call, {"pattern": "披萨"})
+    assert "The archive has 1 memory" in (await call(recall_turn, app.call, said("晚上吃披萨吗？"))).text

@@ -1,0 +1,112 @@
+"""Sentences name the command to a person at a shell, and the tool to a model or program."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memory_server
+from memory_server.cli.parser import main
+from memory_server.kernel.readers import AT_A_SHELL, way
+from memory_server.tools import TOOLS
+
+Run = Callable[..., str]
+SOURCE = Path(memory_server.__file__).parent
+TOOL = re.compile(rf"\b({'|'.join(name for name in TOOLS if '_' in name or not name.islower())})\b")
+SAID_TO_MODELS = {
+    "name of a tool, such as search_short_term_memories": "the help of `call`, which takes the name of a tool",
+    "Memory {memory} is not in this session; memory_search and memory_get_all show those that are.": "only by tools",
+    "No user is named; give user_id, or call memory_init_session with one first.": "only by tools",
+    "There is no reference {ref}; memorySearch finds references by words.": "only by tools",
+    "restore_memories_from_archive with its id": "what `way` says where nobody is at a shell",
+}
+"""Sentences that name a tool whoever reads them, and why a person at a shell does not read them."""
+MARKS = ("_", "n_", "N_", "InvalidInput", "MemoryNotFound", "BackupNotFound", "StorageError")
+
+
+def sentences() -> Iterator[str]:
+    """All sentences that are marked for translation."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKS:
+                yield from (
+                    arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+                )
+
+
+def test_a_sentence_that_anybody_may_read_names_no_tool() -> None:
+    naming = {sentence for sentence in sentences() if TOOL.search(sentence)}
+    assert naming == SAID_TO_MODELS.keys(), "use `way` of kernel/readers.py"
+
+
+def test_the_search_for_sentences_finds_them() -> None:
+    assert "{how} brings one back." in set(sentences())
+    assert TOOL.search("Call search_memories, or memorySearch.")
+
+
+@pytest.mark.parametrize(("at_a_shell", "said"), [(True, "`memory-server undo`"), (False, "undo_change")])
+def test_the_reader_decides(at_a_shell: bool, said: str) -> None:
+    before = AT_A_SHELL.set(at_a_shell)
+    assert way("undo_change", "memory-server undo") == said
+    AT_A_SHELL.reset(before)
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def run(*arguments: str, given: Any = None) -> str:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        main([*arguments])
+        return "".join(capfd.readouterr())
+
+    return run
+
+
+CASES = [
+    (
+        ("explain", "dentist", "--ask", "Where is the dentist?"),
+        (
+            "call",
+            "--text",
+            "explain_recall",
+            '{"text": "dentist", "recentMessages": [{"role": "user", "content": "?"}]}',
+        ),
+        "search",
+        "search_memories",
+    ),
+    (
+        ("search", "--archived", "oolong"),
+        ("call", "--text", "search_memories", '{"keywords": ["oolong"], "archived": true}'),
+        "undo --memory",
+        "restore_memories_from_archive",
+    ),
+    (
+        ("backup", "restore", "none"),
+        ("call", "restore_memories", '{"name": "none"}'),
+        "backup",
+        "backup_memories",
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "tool_call", "named", "tool"), CASES, ids=["explain", "search", "backup"])
+def test_a_command_names_the_command_and_a_tool_the_tool(
+    run: Run, command: tuple[str, ...], tool_call: tuple[str, ...], named: str, tool: str
+) -> None:
+    for text in ("My dentist is Dr Lin.", "The dentist was kind.", "I like oolong tea."):
+        run("remember", text)
+    run("forget", "oolong", "--yes")
+    at_a_shell, to_a_tool = run(*command), run(*tool_call)
+    assert TOOL.search(at_a_shell) is None, at_a_shell
+    assert re.search(rf"`memory-server\b[^`]*{named}", at_a_shell), at_a_shell
+    assert tool in to_a_tool, to_a_tool
