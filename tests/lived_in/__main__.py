@@ -10,9 +10,9 @@ import argparse
 import time
 from random import Random
 
-from lived_in.house import workshop
 from lived_in.runs import live
 from lived_in.steps import random_life, steps_of
+from lived_in.workshop import workshop
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from lived_in.house import House
 from web_page import Parsed
@@ -101,9 +101,9 @@ def _rows(house: House, address: str, kind: str) -> int:
             count += sum("row" in element.get("class", "").split() for element in page.named("article"))
         else:
             count += sum(element.get("class") == "row" for element in page.named("article"))
-        following = [link for link in page.links if "page=" in link and _number(link) == _number(address) + 1]
-        base = urlsplit(urljoin("http://127.0.0.1:8771" + address, following[0])) if following else None
-        address = "" if base is None else f"{base.path}?{base.query}"
+        links = house.links_of(address, page)
+        following = [link for link in links if "page=" in link and _number(link) == _number(address) + 1]
+        address = following[0] if following else ""
     return count
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from lived_in import texts
 from lived_in.arguments import arguments_for
@@ -109,9 +109,7 @@ class Look:
             return []
         for fault in faults_of(self._without_fields(page)):
             self._fault(f"page {address}", fault)
-        base = urljoin("http://127.0.0.1:8771/", address)
-        links = [urlsplit(urljoin(base, link)) for link in sorted(page.links) if not link.startswith("#")]
-        return [f"{link.path}?{link.query}" for link in links if link.netloc == "127.0.0.1:8771"]
+        return self._house.links_of(address, page)
 
     @staticmethod
     def _without_fields(page: Parsed) -> str:
@@ -207,10 +205,10 @@ class Look:
             yield ("show", "--", name)
             yield ("show", "--json", "--", name)
             yield ("knowledge", "show", "--", name)
-        lines = house.app.recalls.found()
-        for line in rng.sample(lines, min(3, len(lines))):
-            yield ("explain", "--recall", line["id"])
-            yield ("explain", "--recall", line["id"], "--json")
+        recalls = house.recall_ids()
+        for recall_id in rng.sample(recalls, min(3, len(recalls))):
+            yield ("explain", "--recall", recall_id)
+            yield ("explain", "--recall", recall_id, "--json")
         for name in house.backups()[:2]:
             yield ("backup restore", name, "--dry-run")
             yield ("backup restore", name, "--overwrite", "--dry-run")
@@ -314,7 +312,3 @@ def faults_of_output(output: Output) -> Iterator[str]:
     yield from faults_of(output.errors)
     if output.status == 2 and not output.errors.strip():
         yield "it refuses without a word"
-
-
-def parameters_of(address: str) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(address).query))

@@ -14,35 +14,33 @@ import logging
 import os
 import socket
 import sys
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
+from urllib.parse import urljoin
 
 import httpx2 as httpx
+from web_page import Parsed
 
-from memory_server.app import App, Shared, sandbox_of
+from memory_server.app import App, Shared
 from memory_server.cli import linked
 from memory_server.cli.call_tool import recall, remember
 from memory_server.cli.hook.command import hook
-from memory_server.cli.parser import PACKAGE, function_of, main, parsed, parser, understood
+from memory_server.cli.parser import PACKAGE, function_of, main, parsed, understood
 from memory_server.cli.serve_http import serve_http
 from memory_server.cli.terminal import refuse
-from memory_server.cli.web import site_of
+from memory_server.cli.web import serve_page
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.serving.http import http_server
-from memory_server.storage.data_dir import tokens_at
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call
-from memory_server.web.access import LOOPBACK, OneTimeLink
-from memory_server.web.app import page_app
 from sandbox import TriggerSandbox
 from sandbox.locale import spoken_here
 
@@ -50,7 +48,6 @@ T = TypeVar("T")
 BEGIN = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 """When the home begins to be lived in."""
 PATIENCE_SECONDS = 60.0
-PAGE_URL = "http://127.0.0.1:8771"
 _IN_SHARED_PROCESS = {"hook": hook, "recall": recall, "remember": remember}
 """Commands that the shared process answers with its own app."""
 
@@ -94,6 +91,7 @@ class House:
     log: LogRecords = field(default_factory=LogRecords)
     app: App = field(init=False)
     page: httpx.AsyncClient = field(init=False)
+    page_url: str = ""
     rest: httpx.AsyncClient | None = None
     port: int = 0
     token: str = ""
@@ -121,11 +119,13 @@ class House:
     async def _open(self) -> None:
         self.app = App(self.settings(), sandbox=self.sandbox)
         await self._stack.enter_async_context(self.app)
-        site, gate = site_of(self.app), OneTimeLink()
-        transport = httpx.ASGITransport(app=page_app(lambda _scope: site, gate, LOOPBACK))
-        self.page = httpx.AsyncClient(transport=transport, base_url=PAGE_URL, timeout=PATIENCE_SECONDS)
-        await self._stack.enter_async_context(self.page)
-        await self.page.get("/enter", params={"key": gate.key})
+        with mock.patch.object(http_server, "on_signals"):
+            link = await self._stack.enter_async_context(serve_page(self.app, 0))
+            self.page = httpx.AsyncClient(timeout=PATIENCE_SECONDS, follow_redirects=True)
+            await self._stack.enter_async_context(self.page)
+            entered = await self.page.get(link)
+        self.page_url = str(entered.url.copy_with(query=None))
+        self.page.follow_redirects = False
 
     def close(self) -> None:
         self.stop_serving()
@@ -288,11 +288,21 @@ class House:
 
     def get(self, path: str) -> httpx.Response:
         """A page."""
-        return self.run(self.page.get(path))
+        return self.run(self.page.get(self.page_url + path.removeprefix("/")))
+
+    def links_of(self, address: str, page: Parsed) -> list[str]:
+        """The addresses of other pages that a page links to."""
+        urls = [urljoin(self.page_url + address.removeprefix("/"), link) for link in sorted(page.links)]
+        ours = [url.removeprefix(self.page_url) for url in urls if url.startswith(self.page_url)]
+        return [f"/{url.partition('#')[0]}" for url in ours]
 
     def post(self, path: str, form: Mapping[str, Any]) -> httpx.Response:
         """The answer to a form of the page."""
-        return self.run(self.page.post(path, data=dict(form), headers={"sec-fetch-site": "same-origin"}))
+        return self.run(
+            self.page.post(
+                self.page_url + path.removeprefix("/"), data=dict(form), headers={"sec-fetch-site": "same-origin"}
+            )
+        )
 
     def ask(self, tool: str, arguments: Mapping[str, Any], **headers: str) -> httpx.Response:
         """The answer of `POST /v1/{tool}`."""
@@ -323,8 +333,9 @@ class House:
         """Each entry that is live, with its place."""
         return list(self.run(self.app.knowledge.lifecycle.live()))
 
-    def tokens(self) -> Path:
-        return tokens_at(self.app.home.place)
+    def recall_ids(self) -> list[str]:
+        """What the record of recalls has."""
+        return [line["id"] for line in self.command("recalls", "--json", "-n", "1000").lines()]
 
 
 @contextmanager
@@ -348,49 +359,3 @@ def _flushed(*streams: io.TextIOWrapper) -> Iterator[Any]:
 async def _in_time(work: Awaitable[T]) -> T:
     async with asyncio.timeout(PATIENCE_SECONDS):
         return await work
-
-
-@contextmanager
-def lived_in(place: Path, runner: asyncio.Runner, sandbox: TriggerSandbox) -> Iterator[House]:
-    """An empty home in an empty folder, with a user's home folder and a project beside the data."""
-    (place / "work" / ".git").mkdir(parents=True)
-    (place / "home").mkdir()
-    environment = {
-        "HOME": str(place / "home"),
-        "XDG_CONFIG_HOME": str(place / "home" / ".config"),
-        "XDG_CACHE_HOME": str(place / "home" / ".cache"),
-        "XDG_RUNTIME_DIR": os.devnull,
-    }
-    before, house = Path.cwd(), House(place, runner, sandbox)
-    os.chdir(place / "work")
-    logging.getLogger().addHandler(house.log)
-    try:
-        # To make the parser takes longer than most commands; it is the same each time.
-        one_parser = mock.patch("memory_server.cli.parser.parser", cache(parser))
-        with mock.patch.dict(os.environ, environment), one_parser:
-            house.open()
-            try:
-                yield house
-            finally:
-                house.close()
-    finally:
-        logging.getLogger().removeHandler(house.log)
-        os.chdir(before)
-
-
-@contextmanager
-def workshop() -> Iterator[tuple[asyncio.Runner, TriggerSandbox]]:
-    """The loop and the sandbox that many homes use one after the other."""
-    with asyncio.Runner() as runner:
-        sandbox = sandbox_of(Settings(timezone="Asia/Shanghai"))
-        try:
-            yield runner, sandbox
-        finally:
-            runner.run(sandbox.aclose())
-
-
-def later(house: House, hours: float) -> None:
-    house.reopen(now=house.now + timedelta(hours=hours))
-
-
-__all__ = ["BEGIN", "House", "Output", "later", "lived_in", "time", "workshop"]

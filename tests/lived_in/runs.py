@@ -13,8 +13,9 @@ from random import Random
 from lived_in.counts import faults_of_counts
 from lived_in.elsewhere import faults_of_copies, faults_of_the_laptop
 from lived_in.faces import Look, faults_of_output
-from lived_in.house import House, lived_in
+from lived_in.house import House
 from lived_in.steps import Step
+from lived_in.workshop import lived_in
 
 from sandbox import TriggerSandbox
 

@@ -6,7 +6,7 @@ A life is a list of pairs of a step's name and the seed of its choices, so that 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -366,7 +366,3 @@ def _words_of(house: House, rng: Random) -> list[str]:
         if memories:
             words.append(rng.choice(memories).id)
     return words
-
-
-Life = list[Step]
-Registry = Mapping[str, Act]

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from lived_in.house import workshop
 from lived_in.runs import live
 from lived_in.steps import random_life
+from lived_in.workshop import workshop
 
 from sandbox import TriggerSandbox
 

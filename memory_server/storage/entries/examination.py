@@ -35,6 +35,7 @@ def examine(place: Path, embeds: str, connection: sqlite3.Connection) -> list[Fi
     size, value = place.stat().st_size, partial(_value, connection)
     found = [Finding(grade, _("knowledge"), said) for grade, said in _said(place, embeds, connection, size)]
     count = value(f"SELECT count(*) FROM ({_LIVE})") if not found else 0
+    assert isinstance(count, int)
     entries = n_("{count:,} entry in {size:.1f} MB", "{count:,} entries in {size:.1f} MB", count, size / 1024**2)
     return found or [Finding("ok", _("knowledge"), entries)]
 

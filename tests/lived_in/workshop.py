@@ -1,0 +1,58 @@
+"""Where homes are built: an empty folder with a user and a project, and what many homes use one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+from lived_in.house import House
+
+from memory_server.app import sandbox_of
+from memory_server.cli.parser import parser
+from memory_server.config import Settings
+from sandbox import TriggerSandbox
+
+
+@contextmanager
+def lived_in(place: Path, runner: asyncio.Runner, sandbox: TriggerSandbox) -> Iterator[House]:
+    """An empty home in an empty folder, with a user's home folder and a project beside the data."""
+    (place / "work" / ".git").mkdir(parents=True)
+    (place / "home").mkdir()
+    environment = {
+        "HOME": str(place / "home"),
+        "XDG_CONFIG_HOME": str(place / "home" / ".config"),
+        "XDG_CACHE_HOME": str(place / "home" / ".cache"),
+        "XDG_RUNTIME_DIR": os.devnull,
+    }
+    before, house = Path.cwd(), House(place, runner, sandbox)
+    os.chdir(place / "work")
+    logging.getLogger().addHandler(house.log)
+    try:
+        # To make the parser takes longer than most commands; it is the same each time.
+        one_parser = mock.patch("memory_server.cli.parser.parser", cache(parser))
+        with mock.patch.dict(os.environ, environment), one_parser:
+            house.open()
+            try:
+                yield house
+            finally:
+                house.close()
+    finally:
+        logging.getLogger().removeHandler(house.log)
+        os.chdir(before)
+
+
+@contextmanager
+def workshop() -> Iterator[tuple[asyncio.Runner, TriggerSandbox]]:
+    """The loop and the sandbox that many homes use one after the other."""
+    with asyncio.Runner() as runner:
+        sandbox = sandbox_of(Settings(timezone="Asia/Shanghai"))
+        try:
+            yield runner, sandbox
+        finally:
+            runner.run(sandbox.aclose())
