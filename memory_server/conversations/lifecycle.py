@@ -59,11 +59,10 @@ from sandbox.locale import N_, _
 log = logging.getLogger(__name__)
 
 
-def _past(place: str, commit: Commit, most_steps: int | None) -> PastChange:
-    """A commit as a change of the history, with at most so many of its steps; what was erased has none."""
-    steps = tuple(map(step_of, commit.changes[:most_steps])) or (HistoryStep(_("erased")),)
-    more = max(0, len(commit.changes) - len(steps))
-    return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, more)
+def _past(place: str, commit: Commit) -> PastChange:
+    """A commit as a change of the history; what was erased has no steps."""
+    steps = tuple(map(step_of, commit.changes)) or (HistoryStep(_("erased")),)
+    return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, commit.more)
 
 
 def outdated_text(count: int) -> str:
@@ -175,13 +174,12 @@ class ConversationLifecycle:
         names = await self._among(place) if before is None else [await self._place_of(before, place)]
         if before is not None and _version_in(before) > await self._conversations.version(names[0]):
             raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", before)
-        pages = [
-            [_past(name, commit, most_steps) for commit in await self._commits(name, before, limit)] for name in names
-        ]
+        pages = [await self._history(name, before, limit, most_steps) for name in names]
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
-    async def _commits(self, name: str, before: str | None, limit: int) -> Sequence[Commit]:
-        return await self._conversations.get(name).archive.history(before=before, limit=limit)
+    async def _history(self, name: str, before: str | None, limit: int, most_steps: int | None) -> list[PastChange]:
+        archive = self._conversations.get(name).archive
+        return [_past(name, c) for c in await archive.history(before=before, limit=limit, most_changes=most_steps)]
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         conversation = self._conversations.get(await self._place_of(change, place))
