@@ -63,10 +63,17 @@ class MemoryStore:
         return sorted(self._states)
 
     async def history(
-        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+        self,
+        conversation_id: str,
+        *,
+        before: int | None = None,
+        limit: int = HISTORY_PAGE,
+        most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
         newest_first = reversed(self._commits[conversation_id])
-        return tuple(islice((c for c in newest_first if before is None or c.version < before), limit))
+        page = islice((c for c in newest_first if before is None or c.version < before), limit)
+        shown = [(commit, commit.changes[:most_changes]) for commit in page]
+        return tuple(replace(c, changes=some, more=len(c.changes) - len(some)) for c, some in shown)
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
         return archived(reversed(self._commits[conversation_id]), newest=newest)

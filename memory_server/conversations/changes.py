@@ -116,12 +116,14 @@ Change = Added | Edited | Forgotten | Restored | OfShortTerm | TriggerSet | Trig
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Changes that became durable together. `version` is the conversation's after them, `by` who made them."""
+    """Changes that became durable together. `version` is the conversation's after them, `by` who made them. `more`: how
+    many changes it has beside these, where a reader asked for some only."""
 
     version: int
     at_ms: int
     by: str
     changes: tuple[Change, ...]
+    more: int = 0
 
 
 def putting(memory: Memory, before: Memory | None) -> Change:

@@ -44,11 +44,14 @@ class ArchiveManager:
         self.conversation_id = conversation_id
         self._services = services
 
-    async def history(self, *, before: str | None = None, limit: int = HISTORY_PAGE) -> tuple[Commit, ...]:
-        """A page of the history, newest first; `before` is the last change id of the previous page. Raises
-        InvalidInput: `before` is not a change id of this conversation."""
+    async def history(
+        self, *, before: str | None = None, limit: int = HISTORY_PAGE, most_changes: int | None = None
+    ) -> tuple[Commit, ...]:
+        """A page of the history, newest first; `before` is the last change id of the previous page, `most_changes` how
+        many of one commit are read. Raises InvalidInput: `before` is not a change id of this conversation."""
         version = None if before is None else version_of(self.conversation_id, before)
-        return await self._services.store.history(self.conversation_id, before=version, limit=limit)
+        store = self._services.store
+        return await store.history(self.conversation_id, before=version, limit=limit, most_changes=most_changes)
 
     async def entries(self) -> tuple[Archived, ...]:
         """What was removed and can come back, oldest removal first."""

@@ -60,11 +60,10 @@ from sandbox.locale import N_, _
 log = logging.getLogger(__name__)
 
 
-def _past_change(place: str, commit: Commit, most_steps: int | None) -> PastChange:
-    """A commit as a change of the history, with at most so many of its steps; what was erased has none."""
-    steps = tuple(map(step_of, commit.changes[:most_steps])) or (HistoryStep(_("erased")),)
-    more = max(0, len(commit.changes) - len(steps))
-    return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, more)
+def _past_change(place: str, commit: Commit) -> PastChange:
+    """A commit as a change of the history; what was erased has no steps."""
+    steps = tuple(map(step_of, commit.changes)) or (HistoryStep(_("erased")),)
+    return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, commit.more)
 
 
 def outdated_text(count: int) -> str:
@@ -182,8 +181,9 @@ class ConversationLifecycle:
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
     async def _history(self, name: str, before: str | None, limit: int, most_steps: int | None) -> list[PastChange]:
-        commits = await self._conversations.get(name).archive.history(before=before, limit=limit)
-        return await asyncio.to_thread(lambda: [_past_change(name, commit, most_steps) for commit in commits])
+        archive = self._conversations.get(name).archive
+        commits = await archive.history(before=before, limit=limit, most_changes=most_steps)
+        return await asyncio.to_thread(lambda: [_past_change(name, commit) for commit in commits])
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         conversation = self._conversations.get(await self._place_of(change, place))

@@ -76,9 +76,15 @@ class ConversationStore(Protocol):
         live: use it before the next `await`. An unknown conversation is an empty state."""
 
     async def history(
-        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+        self,
+        conversation_id: str,
+        *,
+        before: int | None = None,
+        limit: int = HISTORY_PAGE,
+        most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
-        """At most `limit` commits, newest first, before the version `before` (None: the newest)."""
+        """At most `limit` commits, newest first, before the version `before` (None: the newest). `most_changes`: of one
+        commit, the first ones; an import has tens of thousands, which take a second to read."""
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`

@@ -124,7 +124,8 @@ async def undo(engines: Engines, change: str, place: str | None = None, *, by: s
         return await engine_of(engines, change).undo(change, place, by=by)
     again, steps, refused = secrets.token_hex(4), list[HistoryStep](), list[InvalidInput]()
     for engine in engines:
-        for part in [one for one in await engine.history(limit=_LOOKED_BACK) if one.by.endswith(f" {change}")]:
+        lately = await engine.history(limit=_LOOKED_BACK, most_steps=1)
+        for part in [past for past in lately if past.by.endswith(f" {change}")]:
             try:
                 steps += (await engine.undo(part.id, part.place, by=f"{by} {again}")).steps
             except InvalidInput as error:

@@ -304,11 +304,24 @@ async def undo_change(
     return UndoResult.of(await undo(engines, changeId, place, by="undo_change"), undone=changeId)
 
 
+_MOST_STEPS = 100
+"""Steps of a change that are told: an import has tens of thousands."""
+
+
+def _unless_none(count: int) -> int | None:
+    return count or None
+
+
 class HistoryEntry(Result):
     changeId: Annotated[str, From("id", words="Names the change for undo_change")]
     at: Annotated[str, From("at_ms", iso, "When")]
     by: str = Field(description="Which tool or command; `hand` is a person with an editor")
     steps: Annotated[list[StepRow], From(form=StepRow.each, words="What happened, in order")]
+    moreSteps: Annotated[int | None, From("more_steps", _unless_none, words="Steps beside these")] = None
+
+    def shown_steps(self) -> list[str]:
+        more = [] if self.moreSteps is None else [_("and {steps} more", self.moreSteps)]
+        return [*map(str, self.steps), *more]
 
 
 class HistoryResult(Result):
@@ -319,7 +332,7 @@ class HistoryResult(Result):
         if not self.changes:
             return _("Nothing was changed in this conversation, or only so long ago that the history is not kept.")
         lines = [
-            f"{made.changeId} {when(made.at)} {made.by}: " + joined("; ", map(str, made.steps)) for made in self.changes
+            f"{made.changeId} {when(made.at)} {made.by}: " + joined("; ", made.shown_steps()) for made in self.changes
         ]
         return joined("\n", [*lines, *([_("More before {next}.", self.next)] if self.next else [])])
 
@@ -338,6 +351,7 @@ async def get_history(
 ) -> HistoryResult:
     [engine] = (engine for engine in call.memories.engines if engine.keeps == "conversations")
     # One more than is shown: then it is known whether there is a next page.
-    page = await engine.history(call.conversations.get(conversation_id).id, before=before, limit=limit + 1)
+    place = call.conversations.get(conversation_id).id
+    page = await engine.history(place, before=before, limit=limit + 1, most_steps=_MOST_STEPS)
     changes = HistoryEntry.each(page[:limit])
     return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)

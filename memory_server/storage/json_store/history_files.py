@@ -48,9 +48,11 @@ class Past:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
+    def history(self, before: int | None, limit: int, most_changes: int | None = None) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        return tuple(islice((c for c in self._newest_first() if before is None or c.version < before), limit))
+        lines = journal.newest_first([self._journal, self._history])
+        commits = commits_in(lines, self._private, most_changes)
+        return tuple(islice((commit for commit in commits if before is None or commit.version < before), limit))
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
@@ -128,12 +130,13 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def commits_in(lines: Iterable[Mapping[str, Any]], place: Path) -> Iterator[Commit]:
-    """The commits among the lines of a journal or history; one that cannot be read is reported and passed over."""
+def commits_in(lines: Iterable[Mapping[str, Any]], place: Path, most_changes: int | None = None) -> Iterator[Commit]:
+    """The commits among the lines of a journal or history, each with at most so many changes; one that cannot be read
+    is reported and passed over."""
     for line in lines:
         if "changes" in line:
             try:
-                yield commit_of(line)
+                yield commit_of(line, most_changes)
             except codec.NotARecord as error:
                 log.warning("commit %s of %s passed over: %s", line.get("seq"), place, error)
 
@@ -205,12 +208,14 @@ def commit_json(commit: Commit) -> codec.Json:
     }
 
 
-def commit_of(line: Mapping[str, Any]) -> Commit:
-    """A commit from the fields of its line. Raises codec.NotARecord if it lacks a part, or one of its changes cannot be
-    read."""
+def commit_of(line: Mapping[str, Any], most_changes: int | None = None) -> Commit:
+    """A commit from the fields of its line, with at most so many changes. Raises codec.NotARecord if it lacks a part,
+    or one of its changes cannot be read."""
     try:
-        made = tuple(map(change, line["changes"]))
-        return Commit(int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), made)
+        records = line["changes"]
+        changes = tuple(map(change, records[:most_changes]))
+        more = len(records) - len(changes)
+        return Commit(int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), changes, more)
     except (KeyError, TypeError) as error:
         raise codec.NotARecord("a commit cannot be read: {reason}", repr(error)) from error
 

@@ -85,9 +85,14 @@ class JsonFileStore:
         return await asyncio.to_thread(translated, self.data_dir, listed)
 
     async def history(
-        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+        self,
+        conversation_id: str,
+        *,
+        before: int | None = None,
+        limit: int = HISTORY_PAGE,
+        most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
-        return await self._open.use(conversation_id).look(lambda files: files.history(before, limit))
+        return await self._open.use(conversation_id).look(lambda files: files.history(before, limit, most_changes))
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
         return await self._open.use(conversation_id).look(lambda files: files.archived(newest))

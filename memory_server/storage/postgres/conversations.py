@@ -188,11 +188,16 @@ class PostgresStore:
         return await self._look(lambda connection: self._log.names(connection, than))
 
     async def history(
-        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+        self,
+        conversation_id: str,
+        *,
+        before: int | None = None,
+        limit: int = HISTORY_PAGE,
+        most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
         def look(connection: Connection) -> tuple[Commit, ...]:
             lines = self._log.newest_first(connection, conversation_id, before, page=min(limit, PAGE))
-            return tuple(map(commit_of, islice(lines, limit)))
+            return tuple(commit_of(line, most_changes) for line in islice(lines, limit))
 
         return await self._look(look)
 
@@ -315,15 +320,16 @@ def line_of(commit: Commit) -> Line:
     return Line(commit.version, commit.at_ms, commit.by, codec.dumps(list(map(change_json, commit.changes))).decode())
 
 
-def commit_of(line: Line) -> Commit:
-    """Raises StorageError: it is of a newer memory-server."""
+def commit_of(line: Line, most_changes: int | None = None) -> Commit:
+    """A commit with at most so many changes. Raises StorageError: it is of a newer memory-server."""
     try:
-        made = tuple(map(change, codec.loads(line.changes.encode())))
+        records = codec.loads(line.changes.encode())
+        changes = tuple(map(change, records[:most_changes]))
     except codec.NotARecord as error:
         raise StorageError(
             _("The commit {version} cannot be read ({reason}); update this memory-server.", line.version, error)
         ) from error
-    return Commit(line.version, line.at_ms, line.by, made)
+    return Commit(line.version, line.at_ms, line.by, changes, len(records) - len(changes))
 
 
 def packed(short: Iterable[Any], long: Iterable[Any], last_cleanup_ms: int | None) -> bytes:
