@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from memory_server.storage.data_dir import Home
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
+_VARIABLES_OF_THE_ORIGINAL: Mapping[str, str] = {
+    "MCP_MEMORY_MAX_ENTRIES": "max_entries",
+    "MCP_MEMORY_TTL_DAYS": "ttl_days",
+}
+"""The settings of layers by the variables of the program that they come from."""
 
 
 def __getattr__(name: str) -> Any:
@@ -42,8 +47,8 @@ def load(
             raise InvalidInput("--{name} is empty; give it a value or leave it out.", name.replace("_", "-"))
     named = config_file or named_config_file(environment)
     path = (named or default_config_file()).expanduser()
-    sources = {
-        "MCP_MEMORY_…": _of_the_original(environment),
+    sources: dict[str, Mapping[str, Any]] = {
+        **_of_the_original(environment),
         _("the file {path}", path): _from_file(path) if named is not None or path.is_file() else {},
         N_("the environment"): _from_environment(environment),
         N_("the command line"): {name: value for name, value in (flags or {}).items() if value is not None},
@@ -86,12 +91,13 @@ def load(
         ) from error
 
 
-def _of_the_original(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The variables of the program that layers come from, if they are usable numbers."""
-    names = {"MCP_MEMORY_MAX_ENTRIES": "max_entries", "MCP_MEMORY_TTL_DAYS": "ttl_days"}
-    given = {ours: environment.get(theirs, "") for theirs, ours in names.items()}
-    numbers = {name: int(text) for name, text in given.items() if text.isascii() and text.isdecimal() and int(text)}
-    return {"layers": numbers} if numbers else {}
+def _of_the_original(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What each variable of the program says that layers come from; an empty one counts as not set."""
+    return {
+        variable: {"layers": {name: environment[variable]}}
+        for variable, name in _VARIABLES_OF_THE_ORIGINAL.items()
+        if environment.get(variable)
+    }
 
 
 def named_config_file(environment: Mapping[str, str]) -> Path | None:

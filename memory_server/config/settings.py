@@ -97,8 +97,8 @@ class ShortTermSettings(Section):
     """Whether sessions count: a memory of another session is never held back. With `compat = "node"` they do not count,
     and the minutes alone decide."""
     keep_at_least: int | None = Field(None, ge=0)
-    """Memories per conversation up to which the clean-up forgets nothing; by default 20000, or 512 with
-    `compat = "node"`."""
+    """Memories per conversation up to which the clean-up forgets nothing; by default 20000. With `compat = "node"` 512,
+    and what is older than a year is forgotten all the same."""
     forget_at_most: int = Field(RetentionParameters().most_at_once, ge=1)
     """Memories per conversation that one run of the clean-up forgets at most."""
     advanced: AdvancedSettings = GIVEN

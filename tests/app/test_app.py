@@ -99,6 +99,7 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
         "min_relevance": -5.0,
         "always_kept": 22,
         "recalled_last": True,
+        "age_counts_alone": False,
         "most_at_once": 23,
     }
     assert made.random_long_term == 24

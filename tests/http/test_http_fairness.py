@@ -244,10 +244,10 @@ def test_a_server_with_one_family_shows_nothing_of_conversations(tmp_path: Path,
         assert "error" in asker.mcp(HANDSHAKE, "resources/subscribe", {"uri": "memory://stats/overview"}).json()
 
 
-def begun(server: Server, token: str) -> dict[str, str]:
-    """The header of a new session."""
+def begun(server: Server, token: str, **headers: str) -> dict[str, str]:
+    """The header of a new session, whose `initialize` has `headers`."""
     info = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "asker", "version": "1"}}
-    response = Asker(server.url, token).mcp(HANDSHAKE, "initialize", info)
+    response = Asker(server.url, token).mcp(HANDSHAKE, "initialize", info, **headers)
     return {"mcp_session_id": response.headers["mcp-session-id"]}
 
 
@@ -272,6 +272,12 @@ def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
         time.sleep(1)  # the tenant has left memory meanwhile
         assert (user(ming), user(hong)) == ("ming", "hong")
         assert user({**ming, "x_memory_user_id": "header"}) == "header"
+        hank = begun(server, a, x_memory_user_id="hank", x_memory_agent_id="cook")
+        called(a, "memory_add", hank, messages="likes trout", mode="direct")
+        assert (user(hank), user({**hank, "x_memory_user_id": "ann"}), user(hank)) == ("hank", "ann", "hank")
+        found = called(a, "memory_search", hank, query="trout").json()["result"]["structuredContent"]
+        assert (found["total"], found["session"]["agent_id"]) == (1, "cook")
+        assert called(a, "memory_search", {}, query="trout").json()["result"]["structuredContent"]["total"] == 0
         assert called(b, "memory_get_stats", ming).status_code == 404, "a session of another tenant"
         assert called(a, "memory_get_stats", {"mcp_session_id": "made up"}).status_code == 404
         refused = called(a, "memory_init_session", {}, user_id="ming").json()["result"]

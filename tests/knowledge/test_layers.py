@@ -519,7 +519,18 @@ def test_variables_of_the_original_count_where_ours_are_not_set(tmp_path: Path) 
     assert load(theirs, config_file=none).layers.max_entries == 50
     assert load(theirs, config_file=none).layers.ttl_days == 7
     assert load(theirs | {"MEMORY_SERVER_LAYERS__TTL_DAYS": "30"}, config_file=none).layers.ttl_days == 30
-    assert load({"MCP_MEMORY_MAX_ENTRIES": "many"}, config_file=none).layers.max_entries == 1000
+    assert load({"MCP_MEMORY_TTL_DAYS": "30.5"}, config_file=none).layers.ttl_days == 30.5
+    assert load({"MCP_MEMORY_TTL_DAYS": ""}, config_file=none).layers.ttl_days == 90
+
+
+@pytest.mark.parametrize("variable", ["MCP_MEMORY_MAX_ENTRIES", "MCP_MEMORY_TTL_DAYS"])
+@pytest.mark.parametrize("text", ["abc", "0", "-3", "inf", "1,000", "many", "٣x"])
+def test_a_variable_of_the_original_that_cannot_be_used_is_named(tmp_path: Path, variable: str, text: str) -> None:
+    (none := tmp_path / "none.toml").write_text("")
+    with pytest.raises(InvalidInput) as refused:
+        load({variable: text}, config_file=none)
+    assert f"(from {variable})" in str(refused.value)
+    assert repr(text) in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from memory_server.knowledge.sessions.ids import FIELDS, SOURCES, Identity, Source, from_headers, named, resolve
+from memory_server.knowledge.sessions.ids import (
+    FIELDS,
+    SOURCES,
+    Begun,
+    Identity,
+    RequestInfo,
+    Source,
+    from_headers,
+    named,
+    resolve,
+)
 
 NAMES: dict[Source, str] = {"argument": "a", "header": "h", "session": "s", "setting": "d"}
 MIXES = [mix for n in range(5) for mix in itertools.combinations(SOURCES, n)]
@@ -22,14 +32,14 @@ MIXES = [mix for n in range(5) for mix in itertools.combinations(SOURCES, n)]
 @pytest.mark.parametrize("mix", MIXES, ids=["+".join(mix) or "none" for mix in MIXES])
 def test_an_id_comes_from_the_first_source_that_has_it(field: str, mix: tuple[Source, ...]) -> None:
     sources: dict[Source, Identity] = {
-        source: named(**{field: NAMES[source] if source in mix else ""}) for source in SOURCES
+        source: named(**{field: NAMES[source] if source in mix else None}) for source in SOURCES
     }
     if field == "user_id" and not mix:
         with pytest.raises(InvalidInput, match="No user is named"):
             resolve(sources)
         return
     if field != "user_id":
-        sources["setting"] = named("default_user", **{field: NAMES["setting"] if "setting" in mix else ""})
+        sources["setting"] = named("default_user", **{field: NAMES["setting"] if "setting" in mix else None})
     caller = resolve(sources)
     assert getattr(caller, field) == (NAMES[mix[0]] if mix else None)
     assert caller.sources.get(field) == (mix[0] if mix else None)
@@ -38,7 +48,7 @@ def test_an_id_comes_from_the_first_source_that_has_it(field: str, mix: tuple[So
 @given(
     st.dictionaries(
         st.sampled_from(SOURCES),
-        st.builds(named, *(st.sampled_from(["", "alice", "bob", "*"][: 4 if n else 3]) for n in range(3))),
+        st.builds(named, *(st.sampled_from([None, "alice", "bob", "*"][: 4 if n else 3]) for n in range(3))),
     )
 )
 def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, Identity]) -> None:
@@ -50,6 +60,30 @@ def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, 
         assert getattr(caller, name) in (getattr(sources[source], name), None)
         earlier = [each for each in SOURCES[: SOURCES.index(source)] if each in sources]
         assert not any(getattr(sources[e], name) for e in earlier if sources[e].user_id in (None, caller.user_id))
+
+
+@given(*[st.builds(named, *(st.sampled_from([None, "alice", "bob"]) for _ in FIELDS)) for _ in range(2)])
+def test_headers_of_a_session_count_where_a_request_names_no_other_user(request: Identity, first: Identity) -> None:
+    ids = RequestInfo(headers=request, begun=Begun(headers=first)).header_ids
+    if request.user_id not in (None, first.user_id):
+        assert ids == request
+        return
+    for name in FIELDS:
+        assert getattr(ids, name) == (getattr(request, name) or getattr(first, name))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\u3000"])
+def test_a_blank_id_is_refused_whatever_its_source(name: str, blank: str) -> None:
+    sentence = f"The {name} is empty; give a name, or leave it out."
+    header = f"X-Memory-{name.replace('_', '-')}"
+    with pytest.raises(InvalidInput, match=sentence):
+        named(**{name: blank})
+    for value in (quote(blank), blank.strip()):
+        with pytest.raises(InvalidInput, match=sentence):
+            from_headers([(header, value)])
+    with pytest.raises((InvalidInput, ValueError)):
+        Settings.model_validate({"sessions": {name: blank}})
 
 
 def test_a_user_is_required_where_the_settings_say_so() -> None:
@@ -75,7 +109,7 @@ WRONG: list[tuple[str, str]] = [
     ("a\u200bb", "cannot be seen"),
     ("a\u202eb", "cannot be seen"),
     ("\ud83d", "cannot be seen"),
-    (" ", "cannot be seen"),
+    (" ", "is empty"),
     ("alice ", "spaces around it"),
     ("a\x00", "cannot be seen"),
     ("ali\u200dce", "cannot be seen"),

@@ -59,8 +59,19 @@ def test_up_to_20_000_memories_nothing_is_forgotten_however_old(count: int, forg
 
 @pytest.mark.parametrize(("count", "forgotten"), [(0, 0), (511, 0), (512, 0), (513, 1), (600, 88)])
 def test_the_node_original_keeps_512(count: int, forgotten: int) -> None:
-    memories = [memory(f"{n:04}", age=400 * DAY + n) for n in range(count)]
+    memories = [memory(f"{n:04}", age=300 * DAY + n) for n in range(count)]
     assert gone(memories, NODE) == [f"{n:04}" for n in range(count - 1, count - 1 - forgotten, -1)]
+
+
+@pytest.mark.parametrize("young", [0, 28, 511, 600])
+@pytest.mark.parametrize("score", [0, 100])
+def test_the_node_original_keeps_nothing_longer_than_a_year_however_few_there_are(young: int, score: int) -> None:
+    """ "Age > 1 year? Delete": only "Relevance < -5?" has "unless top 512"."""
+    old = [memory(f"old{n}", age=(370 + n) * DAY, score=score) for n in range(5)]
+    pinned = memory("pinned", age=900 * DAY, pinned=True)
+    others = [memory(f"young{n}", age=DAY) for n in range(young)]
+    assert gone([*others, pinned, *old], NODE) == [f"old{n}" for n in range(4, -1, -1)]
+    assert gone([*others, pinned, *old], keeping(1_000)) == []
 
 
 def test_what_was_never_recalled_goes_before_what_was() -> None:
@@ -74,7 +85,11 @@ def test_what_was_never_recalled_goes_before_what_was() -> None:
     assert gone(memories, keeping(2)) == never
     assert gone(memories, STRICT) == [*never, "recalled and faded", "recalled long ago"]
     # To the Node original only points count.
-    assert gone(memories, keeping(1, like=NODE_RETENTION)) == ["never, long ago", "recalled and faded", "never, lately"]
+    assert gone(memories, keeping(1, like=NODE_RETENTION)) == [
+        "recalled long ago",
+        "never, long ago",
+        "recalled and faded",
+    ]
 
 
 def test_what_is_worth_least_goes_first_then_the_oldest_then_by_id() -> None:
@@ -124,7 +139,8 @@ def test_retention_keeps_its_promises(
     assert len(set(names)) == len(names)
     assert not any(m.pinned for m in memories if m.id in names)
     left = [m for m in memories if m.id not in names]
-    assert len(left) >= min(kept, len(memories))
+    lasting = [m for m in memories if not rule.retention.age_counts_alone or m.pinned or NOW - m.time_ms <= 365 * DAY]
+    assert len(left) >= min(kept, len(lasting))
     # Those that go are the first of all that could.
     assert names == all_failing[: len(names)]
     # Idempotent: what is left after a clean-up stays at the next one.
@@ -135,15 +151,17 @@ def test_retention_keeps_its_promises(
 
 
 @given(MEMORIES, st.integers(0, 15))
-def test_for_the_node_original_the_failing_fill_up_what_the_others_leave_open(
+def test_for_the_node_original_the_faded_fill_up_what_the_others_leave_open(
     memories: list[ShortTermMemory], kept: int
 ) -> None:
-    """Its rule as its own code says it: keep what does not fail, then the most relevant of the failing up to 512."""
+    """Its rule as its document says it: what is older than a year goes; of what has faded, the most relevant stay until
+    there are 512."""
     points = {m.id: worth(m, NOW, NODE.recall) for m in memories}
-    good = [m for m in memories if m.pinned or (age_of(m.time_ms, NOW) <= 365 * DAY and points[m.id] >= -5)]
-    bad = [m for m in memories if m not in good]
-    bad.sort(key=lambda m: (points[m.id], m.time_ms, m.id), reverse=True)
-    stays = {m.id for m in [*good, *bad[: max(0, kept - len(good))]]}
+    lasting = [m for m in memories if m.pinned or age_of(m.time_ms, NOW) <= 365 * DAY]
+    good = [m for m in lasting if m.pinned or points[m.id] >= -5]
+    faded = [m for m in lasting if m not in good]
+    faded.sort(key=lambda m: (points[m.id], m.time_ms, m.id), reverse=True)
+    stays = {m.id for m in [*good, *faded[: max(0, kept - len(good))]]}
     names = gone(memories, keeping(kept, like=NODE_RETENTION))
     assert {m.id for m in memories} - set(names) == stays
 

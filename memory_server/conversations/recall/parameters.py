@@ -171,12 +171,16 @@ class RetentionParameters:
     original)."""
     recalled_last: bool = True
     """Whether memories that were recalled before are forgotten only after all that never were."""
+    age_counts_alone: bool = False
+    """Whether a memory that is older than `max_age_ms` goes however few there are, as in the document of the Node
+    original."""
     most_at_once: int = 500
     """One run forgets at most this many, so that somebody notices a wrong clock or setting before much is forgotten."""
 
 
-NODE_RETENTION = RetentionParameters(always_kept=512, recalled_last=False)
-"""The Node original's rule: 512 stay; if fewer are left, the most relevant of the others stay too (its code)."""
+NODE_RETENTION = RetentionParameters(always_kept=512, recalled_last=False, age_counts_alone=True)
+"""The Node original's rule, in its architecture document: "Age > 1 year? Delete. Relevance < -5? Delete (unless top
+512)". Its code spares the best 512 of both; a document is what people agreed on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

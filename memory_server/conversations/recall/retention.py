@@ -1,7 +1,8 @@
 """What the clean-up of a conversation forgets: decided before anything is removed, so that it can be shown first. Pure.
 
-The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. Sources: the
-Node original's code for its rule, docs/explanation/recall.md for ours.
+The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. By the rule
+of the Node original, a memory leaves after a year all the same. Sources: its architecture document, and for ours
+docs/explanation/recall.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from heapq import nsmallest
 
 from memory_server.conversations.changes import ForgetReason, Forgotten
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.parameters import Parameters, RecallParameters
+from memory_server.conversations.recall.parameters import Parameters, RecallParameters, RetentionParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 
 FADING = 15.0
@@ -32,25 +33,52 @@ def plan_cleanup(
 ) -> CleanupPlan:
     """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
     too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
-    that does not matter), then those worth least, then the oldest."""
+    that does not matter), then those worth least, then the oldest. In the Node original those that are too old go
+    before, and however few there are."""
     keep = parameters.retention
     excess = len(memories) - keep.always_kept
-    if excess <= 0:
+    if excess <= 0 and not keep.age_counts_alone:
         return CleanupPlan()
     fading = _fading(parameters.recall)
-    failing: list[tuple[tuple[bool, float, int, str], ForgetReason, ShortTermMemory]] = []
-    for memory in memories:
-        if memory.pinned:
-            continue
-        left = memory.score - decay(age_of(memory.time_ms, now_ms), fading)
-        too_old = now_ms - memory.time_ms > keep.max_age_ms
-        if too_old or left < keep.min_relevance:
-            place = keep.recalled_last and memory.score > 0, left, memory.time_ms, memory.id
-            failing.append((place, "too_old" if too_old else "faded", memory))
-    count = min(excess, len(failing))
+    candidates = (_candidate(memory, now_ms, keep, fading) for memory in memories)
+    failing = [candidate for candidate in candidates if candidate is not None]
+    certain = sum(candidate.goes_first for candidate in failing)
+    count = max(certain, min(excess, len(failing)))
     now = count if most is None else min(count, most)
-    chosen = nsmallest(now, failing, key=lambda found: found[0])
-    return CleanupPlan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
+    chosen = nsmallest(now, failing, key=lambda candidate: candidate.place)
+    return CleanupPlan(tuple(Forgotten(candidate.memory, candidate.reason) for candidate in chosen), count - now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A memory that may be forgotten. `goes_first`: before the others, and however few there are."""
+
+    memory: ShortTermMemory
+    reason: ForgetReason
+    goes_first: bool
+    recalled: bool
+    worth: float
+
+    @property
+    def place(self) -> tuple[bool, bool, float, int, str]:
+        return not self.goes_first, self.recalled, self.worth, self.memory.time_ms, self.memory.id
+
+
+def _candidate(
+    memory: ShortTermMemory, now_ms: int, keep: RetentionParameters, fading: RecallParameters
+) -> _Candidate | None:
+    """The memory as a candidate for the clean-up; None: it stays. `fading`: as `_fading` makes it, once for all."""
+    left = memory.score - decay(age_of(memory.time_ms, now_ms), fading)
+    too_old = now_ms - memory.time_ms > keep.max_age_ms
+    if memory.pinned or not (too_old or left < keep.min_relevance):
+        return None
+    return _Candidate(
+        memory,
+        "too_old" if too_old else "faded",
+        goes_first=too_old and keep.age_counts_alone,
+        recalled=keep.recalled_last and memory.score > 0,
+        worth=left,
+    )
 
 
 def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:

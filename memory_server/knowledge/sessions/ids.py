@@ -46,9 +46,10 @@ NOBODY = Identity()
 
 @dataclass(slots=True)
 class Begun:
-    """What `memory_init_session` said in one session."""
+    """A session that has begun: what `memory_init_session` said in it, and the headers of its `initialize`."""
 
     said: Identity = NOBODY
+    headers: Identity = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,16 @@ class RequestInfo:
     headers: Identity = NOBODY
     lasts: bool = True
     begun: Begun | None = None
+
+    @property
+    def header_ids(self) -> Identity:
+        """What the headers say: those of the request, and where it names no other user, those with which its session
+        began."""
+        first = NOBODY if self.begun is None else self.begun.headers
+        if self.headers.user_id not in (None, first.user_id):
+            return self.headers
+        values = {name: getattr(self.headers, name) or getattr(first, name) for name in Identity.__slots__}
+        return Identity(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +99,13 @@ def named(
     run_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Identity:
-    """What a source says, checked; an empty text is not given.
+    """What a source says, checked; None is not given.
 
     Raises:
-        InvalidInput: an id or the metadata cannot be used.
+        InvalidInput: an id is empty or cannot be used, or the metadata cannot.
     """
     given = zip(FIELDS, (user_id, agent_id, run_id), strict=True)
-    ids = {name: checked_id(value, name) for name, value in given if value}
+    ids = {name: checked_id(value, name) for name, value in given if value is not None}
     held = dict(metadata or {})
     if deeper(held) or size(held) > MAX_METADATA_CHARS:
         raise InvalidInput(
@@ -109,8 +120,10 @@ def checked_id(text: str, what: str) -> str:
     """`text` as an id, in NFC.
 
     Raises:
-        InvalidInput: it is too long, or has characters that nobody sees, by which two ids could look the same.
+        InvalidInput: it is empty or too long, or has characters that nobody sees, by which two ids could look the same.
     """
+    if not text or text.isspace():
+        raise InvalidInput("The {what} is empty; give a name, or leave it out.", what)
     # Imported at first use: settings have ids too, and most processes need none of it.
     from memory_server.kernel.recalled_block import UNSEEN
 
@@ -152,9 +165,9 @@ def from_headers(headers: Iterable[tuple[str, str]]) -> Identity:
             found[name] = unquote_to_bytes(plain).decode()
         except UnicodeError as error:
             raise InvalidInput("The header {name} is not UTF-8; percent-encode its value.", name) from error
-    metadata = found.pop(METADATA_HEADER, "")
+    metadata = found.pop(METADATA_HEADER, "{}")
     try:
-        values = json.loads(metadata) if metadata else {}
+        values = json.loads(metadata)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):

@@ -104,7 +104,7 @@ class Sessions:
         """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
         begun = (wire.begun or self._begun).said if wire.lasts else NOBODY
         return resolve(
-            {"argument": given, "header": wire.headers, "session": begun, "setting": self.options.ids},
+            {"argument": given, "header": wire.header_ids, "session": begun, "setting": self.options.ids},
             require_user=self.options.require_user,
             changes=changes,
         )

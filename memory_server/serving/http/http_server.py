@@ -224,7 +224,7 @@ class _Mcp:
         async def naming(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
                 MutableHeaders(scope=message)[SESSION] = made
-                sessions[made] = Begun()
+                sessions[made] = Begun(headers=caller.wire.headers)
                 if len(sessions) > MOST_SESSIONS:
                     del sessions[next(iter(sessions))]
             await send(message)
