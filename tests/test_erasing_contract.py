@@ -295,3 +295,40 @@ def test_all_of_a_user_is_erased_where_only_the_history_is_left(
     assert status == 2
     assert "There are no facts of the user zoe-grel" in said
     assert kept.places_of("zoe-grel") == []
+
+
+def test_a_page_that_was_made_of_notes_is_named_and_a_server_does_not_tell_of_pages_where_it_runs(
+    kept: Kept, run: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    run("call", "remember", json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 of Ploverton"}))
+    run("knowledge", "document")
+    assert run("forget", "Ploverton", "--yes")[0] == 0
+    status, said = run("forget", "Ploverton", "--for-good", "--yes")
+    assert status == 1
+    assert "memory-docs/tech.md" in said
+    status, said = run("forget", "Ploverton", "--yes")
+    assert "Nothing here holds these words" in said, "other machines ask this too"
+    run("knowledge", "document")
+    assert "Nothing here holds these words" in run("forget", "Ploverton", "--for-good", "--yes")[1]
+
+
+def test_a_search_removes_no_file_and_names_what_it_cannot_read(
+    kept: Kept, run: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    run("remember", "The cat is called Miso")
+    private = kept.data / ".memory-server"
+    private.mkdir(parents=True, exist_ok=True)
+    being_written = private / f".x.{16 * 'a'}.next"
+    being_written.write_text('{"text": "Halvorsen is written just now"}')
+    (private / "backups").mkdir(exist_ok=True)
+    (private / "backups" / "torn.backup.gz").write_bytes(gzip.compress(b"x" * 100)[:20])
+    assert "what is kept of the past does" in run("forget", "Halvorsen", "--yes")[1]
+    assert being_written.exists()
+    status, said = run("forget", "Halvorsen", "--for-good", "--yes")
+    assert (status, "found in 0 places" in said) == (0, True), said
+    assert not being_written.exists(), "a killed process left it"
+    status, said = run("forget", "Halvorsen", "--yes")
+    assert "Nothing here holds these words" in said
+    assert "This could not be searched: .memory-server/backups/torn.backup.gz." in said

@@ -62,7 +62,8 @@ async def past_for_good(app: App, flags: Namespace) -> int:
     past = _past(app, traces)
     backups = await _backups_among(app, traces.texts)
     if not past and not (backups and flags.in_backups):
-        raise await nothing_holds(app, erasure, traces)
+        tenants = await asyncio.to_thread(app.home.tenants_with, erasure)
+        raise await _nothing_holds(app, traces, tenants)
     out = console()
     if past:
         out.print(_("Only what is kept of the past holds these words, in {places}:", counted(len(past), "place")))
@@ -93,12 +94,13 @@ async def _without_items(app: App, flags: Namespace, erasure: Erasure, backups: 
 
 
 async def refusal(app: App, names: Sequence[str]) -> InvalidInput:
-    """Why nothing is forgotten where no item holds the words, after all that is kept was searched for them."""
+    """Why nothing is forgotten where no item holds the words, after all that is kept was searched for them. A server
+    says this to other machines too: so it looks at the memories of the caller, and at nothing else of the server."""
     erasure = await forgetting.erasure_of(app.memories.engines, (), forgetting.words_in(names))
-    traces = await search(app, erasure)
+    traces = await asyncio.to_thread(app.home.traces, erasure, *_layers(app))
     past = _past(app, traces)
     if not past:
-        return await nothing_holds(app, erasure, traces)
+        return await _nothing_holds(app, traces, [])
     return InvalidInput(
         "Nothing that is in use holds these words, but what is kept of the past does, in {places}; "
         "`memory-server forget --for-good` erases it there.",
@@ -110,17 +112,16 @@ def _past(app: App, traces: Traces) -> list[Path]:
     return [path for path in traces.texts if path.parent != app.home.backups.folder]
 
 
-async def nothing_holds(app: App, erasure: Erasure, traces: Traces) -> InvalidInput:
+async def _nothing_holds(app: App, traces: Traces, tenants: Sequence[str]) -> InvalidInput:
     """The sentence that no text holds the words, after all was searched: it says where else they are, and what could
     not be searched."""
-    tenants = await asyncio.to_thread(app.home.tenants_with, erasure)
     backups = await _backups_among(app, traces.texts)
     if backups:
         names = ", ".join(backups)
         first = _("Only backups hold these words ({names}); add --for-good --in-backups to erase them there.", names)
     else:
         first = _("Nothing here holds these words; `memory-server list` shows what is kept.")
-    return InvalidInput(joined(" ", [first, *_also_said(traces, tenants)]))
+    return InvalidInput(joined(" ", [first, *_also_said(app, traces, tenants)]))
 
 
 async def finish(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
@@ -146,24 +147,30 @@ async def finish(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
             )
         )
     tenants = await asyncio.to_thread(app.home.tenants_with, erasure)
-    for sentence in _also_said(erased.traces, tenants):
+    for sentence in _also_said(app, erased.traces, tenants):
         out.print(escape(sentence))
     folder = app.home.backups.folder
     return int(bool(erased.damaged) or any(backups or path.parent != folder for path in left))
 
 
-def _also_said(traces: Traces, tenants: Sequence[str]) -> list[str]:
+def _also_said(app: App, traces: Traces, tenants: Sequence[str]) -> list[str]:
     sentences = []
     if traces.names:
-        places = ", ".join(map(str, traces.names))
+        places = _shown(app, traces.names)
         sentences.append(_("As a name of a conversation, folder or user, the words stay in {places}.", places))
     if tenants:
         names = ", ".join(tenants)
         sentences.append(_("Tenants have it too ({names}); add --tenant NAME to erase it there.", names))
     if traces.unread:
-        places = ", ".join(map(str, traces.unread))
+        places = _shown(app, traces.unread)
         sentences.append(_("This could not be searched: {places}.", places))
     return sentences
+
+
+def _shown(app: App, paths: Sequence[Path]) -> str:
+    """Paths from the home on: other machines need not know where it is."""
+    home = app.home.place
+    return ", ".join(str(path.relative_to(home) if path.is_relative_to(home) else path) for path in paths)
 
 
 def _say_what_goes(app: App, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> None:
@@ -203,16 +210,23 @@ async def erase(app: App, erasure: Erasure, backups: Sequence[str]) -> Erased:
             damaged.append(str(error))
     await asyncio.to_thread(home.erased.end)
     await app.knowledge.notes.aclose()  # pages that are kept current are written before they are searched
-    return Erased(await search(app, erasure), tuple(damaged))
+    others = [*_layers(app), *await _pages(app)]
+    return Erased(await asyncio.to_thread(home.left, erasure, *others), tuple(damaged))
 
 
 async def search(app: App, erasure: Erasure) -> Traces:
     """Where it stands in all that is kept, in files of layers, and in pages that were made of notes."""
-    places = [layer.folder.place for layer in app.knowledge.layers.known]
+    return await asyncio.to_thread(app.home.traces, erasure, *_layers(app), *await _pages(app))
+
+
+def _layers(app: App) -> list[Path]:
+    return [layer.folder.place for layer in app.knowledge.layers.known]
+
+
+async def _pages(app: App) -> list[Path]:
     documents = [app.settings.notes.documents] if app.settings.notes.documents else []
     tops = [Path(top) for top in (folder_of_work(Path()), ".") if top is not None]
-    pages = await asyncio.to_thread(pages_in, *documents, *(top.absolute() / FOLDER for top in tops))
-    return await asyncio.to_thread(app.home.traces, erasure, *places, *pages)
+    return await asyncio.to_thread(pages_in, *documents, *(top.absolute() / FOLDER for top in tops))
 
 
 async def backups_with(app: App, erasure: Erasure) -> list[str]:

@@ -208,7 +208,7 @@ class Home:
 
     def traces(self, erasure: Erasure, *others: Path) -> Traces:
         """Where something that is erased still stands, here and in the folders or files `others`; tenants have homes of
-        their own. Files that a killed process left are removed. Raises StorageError: not all could be read."""
+        their own. Changes nothing. Raises StorageError: not all could be read."""
         from memory_server.kernel.erasure import Traces
         from memory_server.storage.erased_files import holding
 
@@ -218,9 +218,17 @@ class Home:
                 traces += holding(place, erasure, without=[self._tenants])
         return traces
 
+    def left(self, erasure: Erasure, *others: Path) -> Traces:
+        """The traces after an erasing, without the files that a killed process left, which are removed. Raises
+        StorageError."""
+        from memory_server.storage.erased_files import without_leftovers
+
+        with folders.unwritable(self.place):
+            return without_leftovers(self.traces(erasure, *others))
+
     def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
-        """The files or tables in which a text that is erased still stands."""
-        return list(self.traces(erasure, *others).texts)
+        """The files or tables in which a text that was erased still stands."""
+        return list(self.left(erasure, *others).texts)
 
     def tenants_with(self, erasure: Erasure) -> list[str]:
         """The names of the tenants that have the words of an erasing of this home, or its texts."""

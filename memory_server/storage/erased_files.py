@@ -13,7 +13,7 @@ import secrets
 import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from memory_server.kernel import files as folders
@@ -123,7 +123,7 @@ def _hash(key: bytes, form: str) -> str:
 
 def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -> Traces:
     """The files in `folder`, which may be a file, but not in the folders `without`, in which something that is erased
-    still stands. What killed processes left of a write is removed where it holds that."""
+    still stands."""
     texts: list[Path] = []
     names: list[Path] = []
     unread: list[Path] = []
@@ -137,11 +137,17 @@ def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -
             continue
         if trace == "name":
             names.append(path)
-        elif trace == "text" and _LEFT.fullmatch(path.name):
-            folders.remove_file(path)
         elif trace == "text":
             texts.append(path)
     return Traces(*(tuple(sorted(paths)) for paths in (texts, names, unread)))
+
+
+def without_leftovers(traces: Traces) -> Traces:
+    """Remove what killed processes left of a write; the other traces."""
+    leftovers = {path for path in traces.texts if _LEFT.fullmatch(path.name)}
+    for path in leftovers:
+        folders.remove_file(path)
+    return replace(traces, texts=tuple(path for path in traces.texts if path not in leftovers))
 
 
 def _files_in(folder: Path, without: Collection[Path]) -> Iterator[Path]:
