@@ -285,12 +285,12 @@ def test_the_command_says_it_in_lines_or_json_and_by_its_status(
     assert main(["doctor"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[:-1]] == [
-        "versions:",
-        "folder:",
-        "disk:",
-        "clock:",
-        "recalls:",
-        "triggers:",
+        "versions",
+        "folder",
+        "disk",
+        "clock",
+        "recalls",
+        "triggers",
     ]
     assert lines[-1].startswith("0 errors, ")
     broken = tmp_path / "data" / "chat"

@@ -266,7 +266,7 @@ def test_run_shows_operands_and_what_was_found(capsys: pytest.CaptureFixture[str
     assert (code, err) == (0, "")
     assert re.match(r"fired    \d+\.\d ms\n\nvalue  operand\n", out)
     assert "true     new Date().getMonth() === 6\n" in out
-    assert "true       new Date().getMonth() = 6\n" in out
+    assert "           new Date().getMonth() = 6\n" in out, "a compared value is neither true nor false"
     assert "  looked at #1, #2\n" in out
     assert "  生日 in #2 assistant: 今天是你的生日, happy birthday\n" in out
     assert "\x1b" not in out

@@ -42,7 +42,7 @@ true"""
     assert "'soon' is not an ISO time; give one such as 2026-07-17T09:00" in out
     assert out[out.index("value  operand") + 1 :][:2] == [
         "true   match_keys(context.messages, ['生日']) > 0",
-        "true     match_keys(context.messages, ['生日']) = 1",
+        "         match_keys(context.messages, ['生日']) = 1",
     ]
 
 
