@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -16,7 +17,7 @@ from lived_in import texts
 from lived_in.arguments import arguments_for
 from lived_in.elsewhere import LINKED, is_linked
 from lived_in.house import House, Output
-from lived_in.sentences import faults_of, faults_of_json
+from lived_in.sentences import faults_of, faults_of_json, is_untranslated
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from web_page import Parsed
@@ -109,6 +110,10 @@ class Look:
             return []
         for fault in faults_of(self._without_fields(page)):
             self._fault(f"page {address}", fault)
+        if "lang=zh" in address:
+            for text in page.texts:
+                if is_untranslated(text):
+                    self._fault(f"page {address}", f"a sentence in English: {' '.join(text.split())[:200]}")
         return self._house.links_of(address, page)
 
     @staticmethod
@@ -146,6 +151,10 @@ class Look:
         self._note_log(face)
         for fault in faults_of_output(output):
             self._fault(face, fault)
+        if words[0] == "view" and output.status == 0:
+            page = Parsed(Path(words[2]).read_text("utf-8"))
+            for fault in faults_of(self._without_fields(page)):
+                self._fault(face, fault)
 
     def _looking_commands(self) -> Iterator[tuple[str, ...]]:
         """Each command that only looks, with the names of what is there."""

@@ -92,6 +92,9 @@ def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool)
 KNOWN: tuple[str, ...] = (
     "'dict object' has no attribute 'said'",
     "'dict object' has no attribute 'tokens'",
+    "1 notes and other entries",
+    "get 1 entries",
+    "got 1 entries",
 )
 """Parts of faults that are known, and mended elsewhere."""
 

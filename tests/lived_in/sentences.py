@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
+
+from lived_in import texts
 
 _MARKED = re.compile(r"(⟦|%E2%9F%A6).*?(⟧|%E2%9F%A7|$|…|\.\.\.|\n|[\"<])", re.DOTALL)
 """Words of a user that look like a fault; they have no end where they were cut."""
@@ -71,3 +74,23 @@ def _of_values(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _of_values(inner)
+
+
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+@cache
+def _usual_english() -> frozenset[str]:
+    """Words of the sentences that people say in a life, in English."""
+    said = (*texts.SENTENCES, *texts.ANSWERS, *texts.QUESTIONS, *texts.ODD, *texts.TRIGGERS, *texts.KEYS, *texts.NAMES)
+    return frozenset(word.casefold() for text in said for word in _WORD.findall(text))
+
+
+def is_untranslated(text: str) -> bool:
+    """Whether a piece of a Chinese page looks like an English sentence of ours: several English words, few of which are
+    those of users, and no Chinese beside them."""
+    words = [word.casefold() for word in _WORD.findall(without_users_words(text))]
+    if len(words) < 4 or re.search(r"[\u4e00-\u9fff]|memory-server|[{}();=]|\w/\w", text):
+        return False
+    ours = [word for word in words if word not in _usual_english()]
+    return len(ours) >= 3 and len(ours) > len(words) / 2

@@ -152,6 +152,13 @@ def many_entries(house: House, rng: Random) -> None:
         house.tool(tool, {**arguments, **named, text: f"{texts.sentence(rng)[:3_000]} {number}"})
 
 
+@step(0)
+def far_times(house: House, rng: Random) -> None:
+    """A clock or an import was wrong by centuries."""
+    at_ms = rng.choice((-62_104_000_000_000, -1, 0, 1, 4_102_444_800_000, 253_370_764_800_000))
+    house.tool("remember_turn", {"messages": texts.exchange(rng, at_ms), "conversation_id": rng.choice(texts.ROOMS)})
+
+
 @step(1)
 def many_rooms(house: House, rng: Random) -> None:
     """A group chat has a conversation for each of its members."""

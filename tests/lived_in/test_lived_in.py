@@ -23,9 +23,18 @@ def workroom() -> Iterator[tuple[asyncio.Runner, TriggerSandbox]]:
         yield made
 
 
-@pytest.mark.parametrize(
-    "number", [*range(4), *(pytest.param(number, marks=pytest.mark.full) for number in range(4, 300))]
-)
+SHORT, LONG = 4, 200
+"""Lives of `make test`, and of `make test-full`."""
+
+
+@pytest.mark.parametrize("number", range(SHORT))
 def test_a_home_that_was_lived_in(workroom: tuple[asyncio.Runner, TriggerSandbox], number: int) -> None:
-    run = live(random_life(Random(number), 24 if number < 4 else 60), *workroom)
+    run = live(random_life(Random(number), 20), *workroom, look_every=20, most_pages=20)
+    assert not run.faults, run.report()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(SHORT, SHORT + LONG))
+def test_a_home_that_was_lived_in_for_long(workroom: tuple[asyncio.Runner, TriggerSandbox], number: int) -> None:
+    run = live(random_life(Random(number), 60), *workroom, look_every=20)
     assert not run.faults, run.report()
