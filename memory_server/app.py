@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
@@ -21,15 +20,16 @@ from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
-from memory_server.kernel.errors import InvalidInput, MemoryClosed, MemoryServerError
+from memory_server.kernel.errors import MemoryClosed, MemoryServerError
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
+from memory_server.kernel.times import clock_from
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
-from memory_server.memories.turns import MAX_CHARS, turn_prompt
+from memory_server.memories.turns import MAX_CHARS, turn_text
 from memory_server.storage.data_dir import Home, StoreParameters
 from memory_server.storage.projects import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
@@ -97,7 +97,7 @@ class App:
         self._owner = owner = None if shared is None else shared.app
         self._apart: bool = apart or (owner is not None and owner._apart)
         room = self if owner is None else owner
-        self.clock: Callable[[], int] = _clock(settings) if owner is None else owner.clock
+        self.clock: Callable[[], int] = clock_from(settings.now_ms) if owner is None else owner.clock
         self.sandbox: TriggerSandbox = sandbox or (
             sandbox_of(settings, spare=not brief) if owner is None else owner.sandbox
         )
@@ -245,18 +245,10 @@ class App:
         """What the messages bring to mind, as the tool `recall_turn` gives it: marked as recalled and ready for a
         prompt; empty if nothing came. `flashbacks`: how many memories of each kind may come by chance where nothing
         is asked. Raises InvalidInput: there is no message, the id cannot be used, or `flashbacks` is below 0."""
-        if flashbacks < 0:
-            raise InvalidInput("`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks)
-        call = replace(self.call, session=session)
-        prompt, _found = await turn_prompt(
-            call,
-            self.conversation(conversation_id),
-            messages,
-            participants=participants,
-            flashbacks=flashbacks,
-            max_chars=max_chars,
+        call, conversation = replace(self.call, session=session), self.conversation(conversation_id)
+        return await turn_text(
+            call, conversation, messages, participants=participants, flashbacks=flashbacks, max_chars=max_chars
         )
-        return prompt
 
     async def serve_stdio(self) -> None:
         """Serve the tools over MCP on standard input and output; opens and closes this app."""
@@ -406,12 +398,3 @@ def offered_tools(settings: Settings) -> Mapping[str, Tool]:
     from memory_server.tools import offered
 
     return offered(settings.toolsets, settings.tools, settings.exclude_tools, read_only=settings.read_only)
-
-
-def _clock(settings: Settings) -> Callable[[], int]:
-    """Milliseconds since 1970: the real time, or a clock that starts at `settings.now` and runs on."""
-    start_ms = settings.now_ms
-    if start_ms is None:
-        return lambda: time.time_ns() // 1_000_000
-    started = time.monotonic_ns()
-    return lambda: start_ms + (time.monotonic_ns() - started) // 1_000_000

@@ -6,9 +6,8 @@ the keywords are those of `extract_message_keywords`, to the last bit.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -19,6 +18,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from nlp.date_words import Span, date_spans, day_word
+from nlp.finders import Finder, finder_of, split_by
 from nlp.grams import grams_of
 from nlp.keywords import (
     MIN_WEIGHT,
@@ -343,14 +343,14 @@ def _day(time_ms: int | None, options: Enrichment, now_ms: int, zone: tzinfo | N
 
 def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
     text = normal_form(text, options)
-    finders: list[Callable[[str], Iterable[Span]]] = []
+    finders: list[Finder] = []
     if options.words:
         finders.append(_name_finder(options))
     if day is not None:
         finders.append(lambda part: date_spans(part, day))
     if options.scripts:
         finders.append(script_spans)
-    for part in _split(text, finders):
+    for part in split_by(text, finders):
         if isinstance(part, Span):
             yield _Word(_key(part.word, options), part.relative, part.adverb)
         else:
@@ -374,37 +374,8 @@ def is_speaker(word: str) -> bool:
     return word.endswith(":")
 
 
-def _split(text: str, finders: Sequence[Callable[[str], Iterable[Span]]]) -> Iterator[str | Span]:
-    """The words that the finders find in `text`, and the text between them. An earlier finder wins over a later one."""
-    if not finders:
-        yield text
-        return
-    find, later = finders[0], finders[1:]
-    end = 0
-    for span in find(text):
-        if span.start > end:
-            yield from _split(text[end : span.start], later)
-        yield span
-        end = span.end
-    if end < len(text):
-        yield from _split(text[end:], later)
-
-
 @lru_cache(maxsize=16)
-def _name_finder(options: Enrichment) -> Callable[[str], list[Span]]:
+def _name_finder(options: Enrichment) -> Finder:
     """A function that finds the words of `options`, the longest first, in texts of the same form."""
-
-    flags = re.IGNORECASE if options.normal_forms else 0
     forms = {normal_form(word, options) for word in options.words if word.strip()}
-    names = sorted(forms, key=lambda name: (-len(name), name))
-    if not names:
-        return lambda _: []
-    pattern = re.compile("|".join(map(_bounded, names)), flags)
-    return lambda text: [Span(*found.span(), found[0]) for found in pattern.finditer(text)]
-
-
-def _bounded(name: str) -> str:
-    """The pattern of a name. An ASCII letter or digit at its edge needs a word boundary: Ann is not in Annual."""
-    before = r"(?<![A-Za-z0-9_])" if name[0].isascii() and name[0].isalnum() else ""
-    after = r"(?![A-Za-z0-9_])" if name[-1].isascii() and name[-1].isalnum() else ""
-    return before + re.escape(name) + after
+    return finder_of(forms, any_case=options.normal_forms)

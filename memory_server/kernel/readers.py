@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
+from sandbox.locale import _
+
 AT_A_SHELL: ContextVar[bool] = ContextVar("AT_A_SHELL", default=False)
 """Whether a person at a shell reads what is said in this task. The command line sets it for all commands except `serve`
 and `call`, whose readers use tools."""
@@ -13,3 +15,9 @@ TOOLS_READERS = ("serve", "call")
 def way(tool: str, command: str) -> str:
     """How the reader does something: by the `command` at a shell, elsewhere by the `tool`."""
     return f"`{command}`" if AT_A_SHELL.get() else tool
+
+
+def way_for_both(tool: str, command: str) -> str:
+    """The same, but a reader with tools is told the command too: the tool may not be offered, and a model can tell its
+    user."""
+    return way(_("{tool} (in a shell `{command}`)", tool, command), command)

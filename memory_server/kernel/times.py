@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -68,3 +70,11 @@ def is_zone(name: str) -> bool:
     except (KeyError, ValueError, OSError):  # KeyError: there is none; OSError: it is a folder of zones
         return False
     return True
+
+
+def clock_from(start_ms: int | None) -> Callable[[], int]:
+    """A clock in milliseconds since 1970: the real one, or one that starts at `start_ms` and runs on."""
+    if start_ms is None:
+        return lambda: time.time_ns() // 1_000_000
+    started = time.monotonic_ns()
+    return lambda: start_ms + (time.monotonic_ns() - started) // 1_000_000

@@ -16,7 +16,7 @@ from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.conversations.search import Found
-from memory_server.kernel.errors import StorageError, TriggersUnavailable
+from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
@@ -162,6 +162,24 @@ async def turn_prompt(
     prompt = "\n".join(filter(None, (block, noted)))
     call.note(Given(conversation.id, messages, prompt, found.found.recall, found.activation, items))
     return prompt, found
+
+
+async def turn_text(
+    call: Call,
+    conversation: Conversation,
+    messages: Sequence[Message],
+    *,
+    participants: Mapping[str, Any] | None = None,
+    flashbacks: int = 0,
+    max_chars: int = MAX_CHARS,
+) -> str:
+    """Only the text of `turn_prompt`. Raises InvalidInput: there is no message, or `flashbacks` is below 0."""
+    if flashbacks < 0:
+        raise InvalidInput("`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks)
+    prompt, _found = await turn_prompt(
+        call, conversation, messages, participants=participants, flashbacks=flashbacks, max_chars=max_chars
+    )
+    return prompt
 
 
 async def noted_block(memories: Memories, messages: Sequence[Message]) -> tuple[str, list[Line]]:

@@ -16,7 +16,7 @@ from memory_server.conversations.recall.filters import Filtered, MemoryFilter, S
 from memory_server.conversations.recall.relevance import MatchedWord, age_text
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.kernel.messages import said_beginning
-from memory_server.kernel.readers import way
+from memory_server.kernel.readers import way, way_for_both
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso, local
 from memory_server.memories.memories import Call
@@ -217,7 +217,7 @@ def _removed_sentence(told: ExplainedMemory, zone: tzinfo | None) -> str:
         gone.by,
         REASONS[gone.reason],
         told.receipt.relevance,
-        way(_("restore_memories_from_archive with its id"), f"memory-server undo --memory {told.memory.id}"),
+        way_for_both("restore_memories_from_archive", f"memory-server undo --memory {told.memory.id}"),
     )
 
 
@@ -275,7 +275,7 @@ class FilterResult(Result):
             )
         if back := next((hit for hit in self.results if hit.removed), None):
             command = shell_command(back.conversation_id, "undo", "--memory", back.id or back.name or "")
-            lines.append(_("{how} brings one back.", way("restore_memories_from_archive", command)))
+            lines.append(_("{how} brings one back.", way_for_both("restore_memories_from_archive", command)))
         more = _(" More from offset {next}.", self.next) if self.next is not None else ""
         found = counted(self.total_found, "memory")
         return listed(lines, _("{memories} found, {results} shown.{more}", found, len(self.results), more))

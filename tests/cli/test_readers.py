@@ -26,7 +26,6 @@ SAID_TO_MODELS = {
     "Memory {memory} is not in this session; memory_search and memory_get_all show those that are.": "only by tools",
     "No user is named; give user_id, or call memory_init_session with one first.": "only by tools",
     "There is no reference {ref}; memorySearch finds references by words.": "only by tools",
-    "restore_memories_from_archive with its id": "what `way` says where nobody is at a shell",
 }
 """Sentences that name a tool whoever reads them, and why a person at a shell does not read them."""
 MARKS = ("_", "n_", "N_", "InvalidInput", "MemoryNotFound", "BackupNotFound", "StorageError")

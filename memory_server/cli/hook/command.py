@@ -154,7 +154,10 @@ async def _recalled(settings: Settings, max_chars: int | None, context: HookCont
     async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         here = app.conversation()
-        recollection = await recall_for_turn(here, messages, folder=context.folder, reinforce=False, by="hook")
+        by_chance = settings.short_term.flashback_count
+        recollection = await recall_for_turn(
+            here, messages, folder=context.folder, flashbacks=by_chance, reinforce=False, by="hook"
+        )
         given = app.home.given.to(session)
         before = frozenset(given)
         block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=context.folder)
