@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from memory_server import open_memory
 from memory_server.config import Settings
+from memory_server.kernel.errors import StorageError
 from memory_server.kernel.meter import BOUNDS_MS, Calls, Meter
+from memory_server.kernel.process_figures import FolderSize, gauge_files
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
@@ -81,6 +83,54 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
         assert "add_long_term_memory: 3 calls, 0 errors, p50" in told.text
         await app.store.compact("default")
         assert app.meter.figures()["storage"]["compactions"] == 1
+
+
+@pytest.mark.anyio
+async def test_the_figures_have_files_the_process_and_what_failed(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        await call(TOOLS["remember"], app.call, {"type": "tech", "topic": "pool", "content": "twenty"})
+        await call(TOOLS["recall"], app.call, {"query": "pool"})
+        with pytest.raises(ToolFailed):
+            await call(TOOLS["delete_note"], app.call, {"memory_id": "nothing"})
+        figures = (await call(TOOLS["get_metrics"], app.call, {})).structured["counters"]
+        assert figures["files"]["count"] >= 1
+        assert figures["files"]["bytes"] >= sum(file.stat().st_size for file in tmp_path.rglob("*.sqlite3")) > 0
+        assert figures["process"]["memory_bytes"] > 10_000_000
+        assert figures["process"]["cpu_ms"] > 0
+        assert figures["process"]["threads"] >= 1
+        assert figures["knowledge"]["commit_us"] >= figures["knowledge"]["commits"] >= 1
+        assert figures["knowledge"]["read_us"] >= figures["knowledge"]["reads"] >= 1
+        assert not {"failed_reads", "failed_writes"} & figures.get("storage", {}).keys()
+
+        async def fails(*given: object) -> None:
+            raise StorageError("the disk is gone")
+
+        for tool, arguments in (("recall", {"query": "x"}), ("delete_note", {"memory_id": "x"})):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(app.knowledge.store, "read", fails)
+                patch.setattr(app.knowledge.store, "commit", fails)
+                with pytest.raises(ToolFailed, match="the disk is gone"):
+                    await call(TOOLS[tool], app.call, arguments)
+        assert app.meter.family("storage") == {"failed_reads": 1, "failed_writes": 1}
+
+
+def test_files_are_counted_once_a_minute_and_less_often_where_that_takes_long() -> None:
+    moments = [0.0]
+    looked: list[float] = []
+
+    def look() -> FolderSize:
+        looked.append(moments[0])
+        moments[0] += len(looked)
+        return FolderSize(len(looked), 7)
+
+    meter = Meter()
+    gauge_files(meter, look, lambda: moments[0])
+    assert (meter.number("files", "count"), meter.number("files", "bytes")) == (1, 7)
+    moments[0] = 99.0
+    assert meter.number("files", "count") == 1, "it took a second, so it counts for a hundred"
+    moments[0] = 100.0
+    assert meter.number("files", "count") == 2
+    assert looked == [0.0, 100.0]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from memory_server.conversations.ports import one_call
-from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
@@ -175,6 +175,9 @@ async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_byte
             result = await tool.function(made, **vars(checked))
         except MemoryServerError as error:
             log.debug("%s was refused: %s", tool.name, type(error).__name__)
+            if isinstance(error, StorageError):
+                failure = "failed_reads" if tool.only_reads else "failed_writes"
+                made.memories.services.meter.count("storage", failure)
             raise ToolFailed(shown(made.memories.for_callers(str(error)), MOST_SAID_CHARS)) from error
         except Exception as error:
             log.exception("%s failed", tool.name)
