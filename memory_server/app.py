@@ -26,6 +26,7 @@ from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
+from memory_server.kernel.process_figures import gauge_files, gauge_process
 from memory_server.kernel.times import clock_from
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
@@ -110,6 +111,9 @@ class App:
             self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids), of_all=True)
             self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started, of_all=True)
             self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced, of_all=True)
+            gauge_files(self.meter, self.home.folder_size)
+            if not self._apart:
+                gauge_process(self.meter)
         self._services = services = Services(
             self.store,
             runner,

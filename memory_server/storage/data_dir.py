@@ -21,6 +21,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.folder_names import find_folder, subfolders
 from memory_server.kernel.meter import Meter
+from memory_server.kernel.process_figures import FolderSize
 from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.token_file import TokenFile, named
@@ -253,13 +254,17 @@ class Home:
         return self.place
 
     def size(self) -> int:
-        """Bytes of all its files. One that is removed meanwhile does not count."""
-        count = 0
+        """Bytes of all that is kept."""
+        return self.folder_size().size_bytes
+
+    def folder_size(self) -> FolderSize:
+        """The files of its folder. One that is removed meanwhile does not count."""
+        sizes: list[int] = []
         for folder, _folders, names in os.walk(self.place):
             for name in names:
                 with contextlib.suppress(OSError):
-                    count += Path(folder, name).lstat().st_size
-        return count
+                    sizes.append(Path(folder, name).lstat().st_size)
+        return FolderSize(len(sizes), sum(sizes))
 
     def refuse_without_room(self) -> None:
         """Raises OSError: the folder cannot be made, or there is no room for a write, or for the files of a new

@@ -170,6 +170,7 @@ class StatsResult(SessionDone):
     newest: Annotated[str | None, From("figures.newest_ms", iso)] = None
     operations: Annotated[dict[str, OperationFigures], From(form=_by_operation, words="Of the newest 10,000")]
     models: Annotated[dict[str, float], From(form=dict, words="Calls, tokens and cost of models, of the same")]
+    sources: Annotated[dict[str, dict[str, int]], From(form=dict, words="Sources of each id, of the same")]
 
     def __str__(self) -> str:
         done = joined(", ", (f"{name} {each.count}" for name, each in self.operations.items()))

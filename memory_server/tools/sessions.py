@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import Field, TypeAdapter, WrapValidator
 
+from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
-from memory_server.knowledge.sessions.ids import SessionIds, named
+from memory_server.knowledge.sessions.ids import FIELDS, SessionIds, checked_id, named
 from memory_server.knowledge.sessions.records import Mode, Outcome, SearchType
 from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.memories.memories import Call
@@ -20,7 +22,7 @@ from memory_server.tools.base.shapes import (
     Text,
     between,
 )
-from memory_server.tools.base.tool import tool
+from memory_server.tools.base.tool import Tool, tool
 from memory_server.tools.session_results import (
     AddResult,
     DeletedResult,
@@ -71,10 +73,48 @@ else:
     ]
 
 
-def _sessions(call: Call, given: Given, *, changes: bool = False) -> tuple[Sessions, SessionIds]:
-    """The sessions, and who is meant."""
+async def _sessions(call: Call, given: Given, tool_name: str, *, changes: bool = False) -> tuple[Sessions, SessionIds]:
+    """The sessions, and who is meant; where that cannot be, the refusal is noted. Raises InvalidInput."""
     sessions = call.memories.knowledge.sessions
-    return sessions, sessions.caller(named(*given), call.wire, changes=changes)
+    try:
+        caller = sessions.caller(named(*given), call.wire, changes=changes)
+    except InvalidInput as error:
+        await _note(call, tool_name, dict(zip(FIELDS, given, strict=True)), str(error))
+        raise
+    meter = call.memories.services.meter
+    for name, source in caller.sources.items():
+        meter.count("sessions", f"{name}_from_{source}")
+    for name in caller.overridden:
+        meter.count("sessions", f"{name}_overridden")
+    return sessions, caller
+
+
+async def _note_arguments(call: Call, refused: Tool, arguments: Mapping[str, Any], sentence: str) -> None:
+    await _note(call, refused.name, arguments, sentence)
+
+
+async def _note(call: Call, tool_name: str, arguments: Mapping[str, Any], sentence: str) -> None:
+    """Note a refusal in the history of the user that is meant; where no user can be known, there is none."""
+    sessions = call.memories.knowledge.sessions
+    ids = {name: value for name, value in arguments.items() if name in FIELDS and _is_usable(name, value)}
+    if arguments.get("user_id") is not None and "user_id" not in ids:
+        return
+    try:
+        caller = sessions.caller(named(**ids), call.wire)
+    except InvalidInput:
+        return
+    await sessions.note_refusal(caller, tool_name.removeprefix("memory_"), sentence, by=tool_name)
+
+
+def _is_usable(name: str, value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(checked_id(value, name))
+    except InvalidInput:
+        return False
+
+
+session_tool = partial(tool, note_refusal=_note_arguments)
+"""Makes a tool whose calls have a history, also those that are refused."""
 
 
 def _session(caller: SessionIds) -> SessionIdsShown:
@@ -85,7 +125,7 @@ def _memory(entry: Entry, caller: SessionIds, **more: Any) -> Memory:
     return Memory.of(entry, user_id=caller.user_id, **{"event": None, "score": None, "why": None} | more)
 
 
-@tool(
+@session_tool(
     title="Begin a session",
     description="Set the user, agent and run of later calls that name none; without arguments, tell which are set.",
     idempotent=True,
@@ -97,7 +137,7 @@ async def memory_init_session(
     return InitResult(session=_session(call.memories.knowledge.sessions.begin(given, call.wire)))
 
 
-@tool(
+@session_tool(
     title="Add memories",
     description="Keep what was said, for this user. A model extracts facts where one is configured; `direct` stores "
     "the messages as they are. Do not store secrets.",
@@ -114,7 +154,7 @@ async def memory_add(
     custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
     mode: ModeArgument = "inference",
 ) -> AddResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_add", changes=True)
     done = await sessions.add(caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add")
     return AddResult(memories=_changed(done, caller), **_how(done, caller))
 
@@ -132,7 +172,7 @@ def _how(done: Outcome, caller: SessionIds) -> dict[str, Any]:
     }
 
 
-@tool(
+@session_tool(
     title="Search memories",
     description="Find memories of this user, by words in any language and, where a model for it is set, by meaning.",
     read_only=True,
@@ -150,7 +190,7 @@ async def memory_search(
     include_metadata: Annotated[bool, "With its metadata"] = True,
     search_type: Annotated[SearchType, "By words, by meaning, or both"] = "hybrid",
 ) -> SearchResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_search")
     found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
     without = {} if include_metadata else {"metadata": None}
     rows = [_memory(each.entry, caller, score=round(each.score, 4), why=each.why, **without) for each in found.hits]
@@ -164,7 +204,9 @@ async def memory_search(
     )
 
 
-@tool(title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True)
+@session_tool(
+    title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True
+)
 async def memory_get_all(
     call: Call,
     user_id: User = None,
@@ -173,7 +215,7 @@ async def memory_get_all(
     limit: Limit = 100,
     offset: Offset = None,
 ) -> PageResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_get_all")
     entries, total = await sessions.page(caller, limit=limit, offset=offset or 0, by="memory_get_all")
     rows: list[Memory] = []
     left = sessions.options.page_bytes
@@ -186,7 +228,7 @@ async def memory_get_all(
     return PageResult(memories=rows, total=total, has_more=(offset or 0) + len(rows) < total, session=_session(caller))
 
 
-@tool(
+@session_tool(
     title="Change a memory",
     description="Replace the text of a memory; with a model, `data` may be new content or an instruction. What it was "
     "stays in the history.",
@@ -202,21 +244,21 @@ async def memory_update(
     mode: Annotated[Mode | None, "By default inference where a model is configured"] = None,
     metadata: Annotated[dict[str, Any] | None, "Replace those that are there"] = None,
 ) -> OneResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_update", changes=True)
     done = await sessions.update(caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update")
     return OneResult(memory=_changed(done, caller)[0], **_how(done, caller))
 
 
-@tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
+@session_tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
 async def memory_delete(
     call: Call, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
 ) -> OneResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_delete", changes=True)
     done = await sessions.delete(caller, memory_id, by="memory_delete")
     return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
 
 
-@tool(
+@session_tool(
     title="Delete all memories",
     description="Delete all memories of this user, or of the agent and run that are set; the change can be undone.",
     destructive=True,
@@ -229,7 +271,7 @@ async def memory_delete_all(
     agent_id: Agent = None,
     run_id: Run = None,
 ) -> DeletedResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id), changes=True)
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_delete_all", changes=True)
     count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
     return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
 
@@ -238,7 +280,7 @@ def _operation(done: Operation) -> HistoryRow:
     return HistoryRow.of(done, status="failed" if done.error else "done")
 
 
-@tool(
+@session_tool(
     title="History of memories",
     description="What was done with the memories of this user, and by whom.",
     read_only=True,
@@ -251,13 +293,15 @@ async def memory_get_history(
     limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
     before: Annotated[int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"] = None,
 ) -> HistoryResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_get_history")
     found = await sessions.history(caller, limit=limit, before=before)
     following = found[-1].seq if len(found) == limit else None
     return HistoryResult(operations=list(map(_operation, found)), next=following, session=_session(caller))
 
 
-@tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
+@session_tool(
+    title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True
+)
 async def memory_get_stats(call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None) -> StatsResult:
-    sessions, caller = _sessions(call, (user_id, agent_id, run_id))
+    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_get_stats")
     return StatsResult.of(await sessions.statistics(caller), success=True, session=_session(caller))

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from memory_server import open_memory
 from memory_server.config import Settings
+from memory_server.kernel.errors import StorageError
 from memory_server.kernel.meter import BOUNDS_MS, Calls, Meter
+from memory_server.kernel.process_figures import FolderSize, gauge_files
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 from sandbox import FailureKind
@@ -79,7 +81,7 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
         counters = told.structured["counters"]
         ran = {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
         assert counters["triggers"] == dict.fromkeys(("not_run", *get_args(FailureKind)), 0) | ran
-        waits = {"compactions": 0, "lock_waits": 0, "lock_timeouts": 0}
+        waits = dict.fromkeys(("compactions", "lock_waits", "lock_timeouts", "failed_reads", "failed_writes"), 0)
         assert counters["storage"] == {"commits": 3, "open_conversations": 1, **waits}
         assert counters["workers"]["started"] >= counters["workers"]["running"] >= 1
         assert "add_long_term_memory: 3 calls, 0 errors, p50" in told.text
@@ -110,6 +112,55 @@ def test_a_counter_that_is_expected_is_shown_before_it_was_counted() -> None:
     meter = Meter()
     meter.expect("storage", "lock_waits")
     assert meter.figures() == {"storage": {"lock_waits": 0}}
+
+
+@pytest.mark.anyio
+async def test_the_figures_have_files_the_process_and_what_failed(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        await call(TOOLS["remember"], app.call, {"type": "tech", "topic": "pool", "content": "twenty"})
+        await call(TOOLS["recall"], app.call, {"query": "pool"})
+        with pytest.raises(ToolFailed):
+            await call(TOOLS["delete_note"], app.call, {"memory_id": "nothing"})
+        figures = (await call(TOOLS["get_metrics"], app.call, {})).structured["counters"]
+        assert figures["files"]["count"] >= 1
+        assert figures["files"]["bytes"] >= sum(file.stat().st_size for file in tmp_path.rglob("*.sqlite3")) > 0
+        assert figures["process"]["memory_bytes"] > 10_000_000
+        assert figures["process"]["cpu_ms"] > 0
+        assert figures["process"]["threads"] >= 1
+        assert figures["knowledge"]["commit_us"] >= figures["knowledge"]["commits"] >= 1
+        assert figures["knowledge"]["read_us"] >= figures["knowledge"]["reads"] >= 1
+        assert (figures["storage"]["failed_reads"], figures["storage"]["failed_writes"]) == (0, 0)
+
+        async def fails(*given: object) -> None:
+            raise StorageError("the disk is gone")
+
+        for tool, arguments in (("recall", {"query": "x"}), ("delete_note", {"memory_id": "x"})):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(app.knowledge.store, "read", fails)
+                patch.setattr(app.knowledge.store, "commit", fails)
+                with pytest.raises(ToolFailed, match="the disk is gone"):
+                    await call(TOOLS[tool], app.call, arguments)
+        storage = app.meter.family("storage")
+        assert (storage["failed_reads"], storage["failed_writes"]) == (1, 1)
+
+
+def test_files_are_counted_once_a_minute_and_less_often_where_that_takes_long() -> None:
+    moments = [0.0]
+    looked: list[float] = []
+
+    def look() -> FolderSize:
+        looked.append(moments[0])
+        moments[0] += len(looked)
+        return FolderSize(len(looked), 7)
+
+    meter = Meter()
+    gauge_files(meter, look, lambda: moments[0])
+    assert (meter.number("files", "count"), meter.number("files", "bytes")) == (1, 7)
+    moments[0] = 99.0
+    assert meter.number("files", "count") == 1, "it took a second, so it counts for a hundred"
+    moments[0] = 100.0
+    assert meter.number("files", "count") == 2
+    assert looked == [0.0, 100.0]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")

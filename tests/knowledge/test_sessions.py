@@ -96,6 +96,65 @@ async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     assert "花生" not in json.dumps(history, ensure_ascii=False), "the history has no texts"
 
 
+SECRET = "my key is hunter2"
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("memory_delete", {"memory_id": True}, "The argument memory_id was refused."),
+    ("memory_search", {"query": "x", "limit": 101}, "The argument limit was refused."),
+    ("memory_delete_all", {"confirm": "yes"}, "The argument confirm was refused."),
+    ("memory_add", {"messages": ""}, "The argument messages was refused."),
+    ("memory_add", {"messages": {"content": SECRET}}, "The argument messages was refused."),
+    ("memory_add", {"messages": "x", SECRET: 1}, "The argument ? was refused."),
+    ("memory_update", {"memory_id": 1}, "The argument data was refused."),
+    ("memory_get_all", {"agent_id": " "}, "The agent_id is empty; give a name, or leave it out."),
+    ("memory_add", {"messages": "x", "agent_id": "*"}, "`*` as agent_id is for reading only"),
+    ("memory_init_session", {"metadata": 7}, "The argument metadata was refused."),
+    ("memory_get_history", {"limit": 0}, "The argument limit was refused."),
+    ("memory_get_stats", {"run_id": 7}, "The argument run_id was refused."),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "error"), REFUSED)
+async def test_a_refused_call_is_in_the_history_and_the_figures_without_what_was_written(
+    app: App, caplog: pytest.LogCaptureFixture, tool: str, arguments: dict[str, Any], error: str
+) -> None:
+    assert tool in {each.name for each in TOOLSETS["sessions"]}
+    with caplog.at_level("DEBUG"):
+        await refused(app.call, tool, user_id="ann", **arguments)
+    assert f"{tool} was refused" in caplog.text
+    (row,) = (await said(app.call, "memory_get_history", user_id="ann"))["operations"]
+    assert (row["operation"], row["by"], row["status"]) == (tool.removeprefix("memory_"), tool, "failed")
+    assert row["error"].startswith(error)
+    figures = (await said(app.call, "memory_get_stats", user_id="ann"))["operations"]
+    assert (figures[row["operation"]]["count"], figures[row["operation"]]["errors"]) == (1, 1)
+    assert SECRET not in json.dumps(row) + caplog.text
+    assert (await said(app.call, "memory_get_history", user_id="bob"))["operations"] == []
+
+
+@pytest.mark.parametrize("user", ["", " ", 7, "a\nb"])
+async def test_a_refusal_of_a_user_that_cannot_be_is_in_the_history_of_nobody(app: App, user: Any) -> None:
+    await refused(app.call, "memory_search", query="x", user_id=user)
+    assert (await said(app.call, "memory_get_history"))["operations"] == []
+
+
+async def test_each_tool_of_sessions_notes_what_it_refuses() -> None:
+    assert [each.name for each in TOOLSETS["sessions"] if each.note_refusal is None] == []
+
+
+async def test_the_sources_of_ids_are_counted(app: App) -> None:
+    await said(app.call, "memory_add", messages="x")
+    await said(app.call, "memory_init_session", user_id="ann", agent_id="cook")
+    await said(app.call, "memory_add", messages="x")
+    await said(app.call, "memory_search", query="x", agent_id="maid")
+    await said(app.call, "memory_search", query="x", user_id="ann")
+    figures = await said(app.call, "memory_get_stats", agent_id="*")
+    assert figures["sources"] == {
+        "agent_id": {"argument": 1, "overridden": 1, "session": 2},
+        "user_id": {"argument": 1, "session": 2},
+    }
+    counted = app.call.memories.services.meter.family("sessions")
+    assert (counted["user_id_from_setting"], counted["agent_id_overridden"]) == (1, 2)
+
+
 async def test_messages_are_stored_one_by_one(app: App) -> None:
     messages = [
         {"role": "system", "content": "You are helpful"},
@@ -145,8 +204,8 @@ async def test_delete_all_must_be_confirmed_and_is_one_change(app: App) -> None:
     assert (await said(app.call, "memory_delete_all", confirm=True))["deletedCount"] == 0
     counts = await said(app.call, "memory_get_stats")
     assert (counts["count"], counts["archived"], counts["storage_bytes"]) == (0, 2, 0)
-    assert counts["operations"]["delete_all"]["count"] == 4
-    assert counts["operations"]["delete_all"]["errors"] == 1
+    assert counts["operations"]["delete_all"]["count"] == 5
+    assert counts["operations"]["delete_all"]["errors"] == 2, "not confirmed, and without `confirm`"
 
 
 async def test_agents_and_runs_narrow_what_is_read_and_changed(app: App) -> None:

@@ -75,13 +75,15 @@ class RequestInfo:
 @dataclass(frozen=True, slots=True)
 class SessionIds:
     """Who is meant. `agent_id` and `run_id` None: memories of no certain agent or run are written, those of all are
-    read. `sources` says where each id comes from."""
+    read. `sources` says where each id comes from, `overridden` which of them replace another one that the headers or
+    the session have."""
 
     user_id: str
     agent_id: str | None = None
     run_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     sources: Mapping[str, Source] = field(default_factory=lambda: NOTHING)
+    overridden: tuple[str, ...] = ()
 
     @property
     def ids(self) -> dict[str, str]:
@@ -204,4 +206,11 @@ def resolve(sources: Mapping[Source, Identity], *, require_user: bool = False, c
         raise InvalidInput("`*` as {open} is for reading only; name one {open}, or leave it out.", open_[0])
     metadata = next((said.metadata for _, said in alike if said.metadata), NOTHING)
     kept = {name: value for name, value in ids.items() if value != EVERY}
-    return SessionIds(**kept, metadata=metadata, sources=origins)
+    return SessionIds(**kept, metadata=metadata, sources=origins, overridden=_overridden(sources, ids))
+
+
+def _overridden(sources: Mapping[Source, Identity], ids: Mapping[str, str]) -> tuple[str, ...]:
+    """The ids for which the headers or the session say something else; those of the settings are meant to be
+    replaced."""
+    defaults = [sources[source] for source in ("header", "session") if source in sources]
+    return tuple(name for name in ids if any(getattr(said, name) not in (None, ids[name]) for said in defaults))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,6 +64,7 @@ class SessionFigures:
     vectors: int
     operations: Mapping[str, Measured]
     models: Mapping[str, float]
+    sources: Mapping[str, Mapping[str, int]]
 
 
 def measured(operations: Sequence[Operation]) -> dict[str, Measured]:
@@ -78,6 +79,17 @@ def spent(operations: Sequence[Operation]) -> dict[str, float]:
     """What models took for these operations: calls, tokens and cost."""
     names = ("model_calls", "input_tokens", "output_tokens", "cost")
     return {name: sum(each.detail.get(name, 0) for each in operations) for name in names}
+
+
+def sources_of(operations: Sequence[Operation]) -> dict[str, dict[str, int]]:
+    """For each id, how often it came from each source, and how often it replaced another one (`overridden`)."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for operation in operations:
+        for name, source in operation.caller.get("sources", {}).items():
+            counts[name][source] += 1
+        for name in operation.caller.get("overridden", ()):
+            counts[name]["overridden"] += 1
+    return {name: dict(sorted(count.items())) for name, count in sorted(counts.items())}
 
 
 def _measured(operations: Sequence[Operation]) -> Measured:
@@ -135,5 +147,9 @@ def where_of(caller: SessionIds) -> Filter:
 
 def caller_json(caller: SessionIds) -> dict[str, Any]:
     """A caller as the history keeps it."""
-    caller_json = caller.ids | {"sources": dict(caller.sources)}
-    return caller_json | ({"metadata": dict(caller.metadata)} if caller.metadata else {})
+    caller_json: dict[str, Any] = caller.ids | {"sources": dict(caller.sources)}
+    if caller.metadata:
+        caller_json["metadata"] = dict(caller.metadata)
+    if caller.overridden:
+        caller_json["overridden"] = list(caller.overridden)
+    return caller_json

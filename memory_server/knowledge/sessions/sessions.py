@@ -52,6 +52,7 @@ from memory_server.knowledge.sessions.records import (
     narrowed,
     own,
     scope_of,
+    sources_of,
     spent,
     texts_of,
     where_of,
@@ -326,6 +327,12 @@ class Sessions:
         found = await self.store.operations(scope_of(caller), before=before, limit=limit, caller=narrowed(caller))
         return [operation for _, operation in found]
 
+    async def note_refusal(self, caller: SessionIds, op: str, sentence: str, *, by: str) -> None:
+        """Note in the history of a user a call that was refused before it began. What cannot be written is left out."""
+        note = Operation(op, by, caller=caller_json(caller), error=shown(sentence, 200), took_ms=0.0)
+        with suppress(StorageError):
+            await self.store.log_operation(scope_of(caller), note, passing=True)
+
     async def statistics(self, caller: SessionIds) -> SessionFigures:
         """Counts and sizes of the memories of this session, and figures of its newest operations."""
         where = where_of(caller)
@@ -337,7 +344,7 @@ class Sessions:
 
         counts = await self.store.read(scope_of(caller), read)
         operations = await self.history(caller, limit=MEASURED)
-        return SessionFigures(*counts, measured(operations), spent(operations))
+        return SessionFigures(*counts, measured(operations), spent(operations), sources_of(operations))
 
     async def _commit(
         self,

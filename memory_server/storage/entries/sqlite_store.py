@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass, replace
@@ -230,7 +230,15 @@ class SqliteStore(DatabaseStore[Connection]):
                 log.warning("only a part can be read: %s", schema.trouble(error, self.place))
                 return done
 
-        return await self._run(self._readers, run)
+        return await self._timed("reads", "read_us", self._run(self._readers, run))
+
+    async def _timed(self, count: str, microseconds: str, work: Awaitable[T]) -> T:
+        """`work`, counted with its time, also that in which it waits for a thread or another process."""
+        began = time.perf_counter()
+        result = await work
+        self.meter.count("knowledge", count)
+        self.meter.count("knowledge", microseconds, round((time.perf_counter() - began) * 1_000_000))
+        return result
 
     def _refuse_damaged(self, connection: Connection) -> None:
         """Refuse to write to a damaged file: where damage was met, and before the first write to one that is not
@@ -259,8 +267,7 @@ class SqliteStore(DatabaseStore[Connection]):
                 return write(connection), waited
 
         self._refuse_read_only()
-        done, waited = await self._run(self._writer, run)
-        self.meter.count("knowledge", "commits")
+        done, waited = await self._timed("commits", "commit_us", self._run(self._writer, run))
         self.meter.count("knowledge", "waits", int(waited))
         return done
 

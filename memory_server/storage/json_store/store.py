@@ -49,6 +49,7 @@ class JsonFileStore:
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
         self._meter.expect("storage", "commits", "compactions", "lock_waits", "lock_timeouts")
+        self._meter.expect("storage", "failed_reads", "failed_writes")
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
         self._open = OpenOnes(self._made, self._parameters)
 

@@ -105,7 +105,7 @@ class PostgresStore:
         self._database, self._clock, self._log = database, clock, Log(tenant, KIND)
         self._parameters, self._meter = parameters or StoreParameters(), meter or Meter()
         self._open = OpenOnes(_Open, self._parameters)
-        self._meter.expect("storage", "commits", "compactions")
+        self._meter.expect("storage", "commits", "compactions", "failed_reads", "failed_writes")
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
 
     async def update(

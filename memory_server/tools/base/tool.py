@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from memory_server.conversations.ports import one_call
-from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.failures import failure_text, request_id
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
@@ -68,6 +68,9 @@ FOR_PROGRAMS = Field(json_schema_extra={_OF_PROGRAMS: True})
 """Marks an argument that a model is not told of: it would pay for it in every conversation."""
 
 Function = Callable[..., Awaitable[Result]]
+NoteRefusal = Callable[[Call, "Tool", Mapping[str, Any], str], Awaitable[None]]
+"""Gets the call, the tool, its arguments as they came, and a sentence that names the one that was refused, without what
+a user wrote."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class Tool:
     """Useful in every conversation: a client that looks tools up on demand should show this one at once."""
     search_hint: str | None = None
     """Words that help such a client to find it, besides its name and description."""
+    note_refusal: NoteRefusal | None = None
+    """Notes a call whose arguments were refused, where calls of this tool have a history."""
 
     @property
     def name(self) -> str:
@@ -169,12 +174,18 @@ async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_byte
             _refuse_excess(tool, arguments)
             checked = tool.arguments.model_validate(_as_meant(tool, arguments))
         except InvalidInput as error:
+            await _note_refusal(tool, made, arguments, _("The arguments are too long."))
             raise ToolFailed(str(error)) from error
         except ValidationError as error:
+            await _note_refusal(tool, made, arguments, _("The argument {name} was refused.", _refused(tool, error)))
             raise ToolFailed(complaint(tool, error)) from error
         try:
             result = await tool.function(made, **vars(checked))
         except MemoryServerError as error:
+            log.debug("%s was refused: %s", tool.name, type(error).__name__)
+            if isinstance(error, StorageError):
+                failure = "failed_reads" if tool.only_reads else "failed_writes"
+                made.memories.services.meter.count("storage", failure)
             raise ToolFailed(shown(made.memories.for_callers(str(error)), MOST_SAID_CHARS)) from error
         except Exception as error:
             request = request_id()
@@ -191,6 +202,18 @@ async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_byte
 def _as_meant(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments in the types that the tool wants. Those of a tool that destroys something stay as they are."""
     return dict(arguments) if tool.destructive else as_meant(tool.plain_arguments, arguments)
+
+
+async def _note_refusal(tool: Tool, made: Call, arguments: Mapping[str, Any], sentence: str) -> None:
+    log.debug("%s was refused: %s", tool.name, sentence)
+    if tool.note_refusal is not None:
+        await tool.note_refusal(made, tool, arguments, sentence)
+
+
+def _refused(tool: Tool, error: ValidationError) -> str:
+    """The argument that was refused. A name that is not one of its arguments is not told: it may be anything."""
+    name = error.errors(include_url=False, include_input=False)[0]["loc"][0]
+    return str(name) if name in tool.arguments.model_fields else "?"
 
 
 def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
