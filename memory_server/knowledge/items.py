@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Family, Item
+from memory_server.kernel.lifecycle import HistoryStep, PastChange
 from memory_server.kernel.scopes import Scope, Space
-from memory_server.knowledge.entry import Entry
+from memory_server.knowledge.entry import Entry, Operation, change_id
 from memory_server.knowledge.layers import usable_key
 from memory_server.knowledge.notes.pages import KINDS
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.sessions.ids import checked_id
+from sandbox.locale import _
 
 FAMILIES: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
 SPACES: dict[str, Space] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
@@ -56,3 +58,14 @@ def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
     if not (known.get(scope.space) and entry.ref):
         raise InvalidInput("{place} holds no such entries here, or it has no `ref`", place_of(scope))
     return entry
+
+
+def past_of(scope: Scope, operation: Operation, texts: Mapping[object, str], most_steps: int | None) -> PastChange:
+    """An operation as a change of the history, with at most so many of its steps. `texts`: how entries begin, by id."""
+    ids = operation.entries or operation.detail.get("keys") or (None,)
+    shown = ids[:most_steps]
+    steps = [HistoryStep(_(operation.op), None if id_ is None else str(id_), texts.get(id_)) for id_ in shown]
+    more = len(ids) - len(shown)
+    return PastChange(
+        change_id(operation.seq), place_of(scope), operation.at_ms, operation.by, tuple(steps), more_steps=more
+    )

@@ -40,7 +40,7 @@ from memory_server.knowledge.entry import (
     is_change_id,
     seq_of,
 )
-from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, mark_of, place_of
+from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, mark_of, past_of, place_of
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES
 from memory_server.knowledge.options import NAMESPACES
@@ -142,12 +142,7 @@ class KnowledgeLifecycle:
             page = await self._store.operations(before=seq, limit=limit)
             mine = [(scope, done) for scope, done in page if place in (None, place_of(scope))]
             texts = {} if found else await self._beginnings(mine)
-            for scope, done in mine:
-                name, ids = place_of(scope), done.entries or done.detail.get("keys") or (None,)
-                shown = ids[:most_steps]
-                steps = [HistoryStep(_(done.op), None if id_ is None else str(id_), texts.get(id_)) for id_ in shown]
-                more = len(ids) - len(shown)
-                found.append(PastChange(change_id(done.seq), name, done.at_ms, done.by, tuple(steps), more))
+            found += [past_of(scope, operation, texts, most_steps) for scope, operation in mine]
             if place is None or len(page) < limit:
                 break
             seq = page[-1][1].seq

@@ -36,6 +36,8 @@ FORMAT = 1
 
 DEEPEST = 250
 """Levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
+_LONG_BYTES = 500_000
+"""From so many bytes on, such as those of an import, a line is read in steps: this one would take 10 ms."""
 _CRC_TAIL = len(b',"crc":"00000000"}')
 _ENDING = _CRC_TAIL + 1
 _BLOCK_BYTES = 65_536
@@ -102,7 +104,8 @@ def parse_line(line: bytes) -> Mapping[str, Any] | str:
     if crc != b',"crc":"%08x"}' % zlib.crc32(inner):
         return _("its checksum does not match")
     try:
-        fields = strict_json.loads(inner + b"}")
+        read = strict_json.loads_of_long_object if len(inner) > _LONG_BYTES else strict_json.loads
+        fields = read(inner + b"}")
     except ValueError as error:
         return _("it is not JSON: {reason}", error)
     if inner.count(b"[") + inner.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
