@@ -94,7 +94,7 @@ async def test_the_figures_have_files_the_process_and_what_failed(tmp_path: Path
             await call(TOOLS["delete_note"], app.call, {"memory_id": "nothing"})
         figures = (await call(TOOLS["get_metrics"], app.call, {})).structured["counters"]
         assert figures["files"]["count"] >= 1
-        assert figures["files"]["bytes"] >= sum(file.stat().st_size for file in tmp_path.rglob("*.sqlite3")) > 0
+        assert figures["files"]["bytes"] >= 4_096, "a database has a page"
         assert figures["process"]["memory_bytes"] > 10_000_000
         assert figures["process"]["cpu_ms"] > 0
         assert figures["process"]["threads"] >= 1
