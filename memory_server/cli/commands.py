@@ -53,7 +53,7 @@ _SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
     ("archived", "--archived", None, {"action": "store_true"}, _ARCHIVED),
 )
 """The arguments of `search_memories`, each with its flag, placeholder, kind and meaning."""
-_WRITTEN = ("native", "node", "pack", "markdown")
+_WRITTEN = ("native", "node", "pack", "markdown", "csv")
 
 
 def _daily(add: Add) -> None:
@@ -309,6 +309,8 @@ def _exchange(add: Add) -> None:
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
     _switch(export, "--force", _("replace a file that exists"))
     _family(export)
+    _argument(export, "--type", None, _("only notes of this type"), choices=("tech", "project-tech", "domain"))
+    _argument(export, "--tags", "TAGS", _("only entries that have one of these tags, with commas between"), default="")
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
     import_ = add("import", "imports.import_", about, example, about_c=into, listed=_UNLISTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
 import sys
@@ -106,13 +107,16 @@ def starts_with(path: Path, signature: bytes) -> bool:
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. A device or a
-    pipe is written to and stays what it is. Raises InvalidInput if `name` exists and `force` is not given, or cannot be
+    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. A name that ends
+    with `.gz` makes a compressed one. A device or a pipe is written to and stays what it is. Raises InvalidInput if
+    `name` exists and `force` is not given, or cannot be
     written."""
     data = b"".join(parts)
     if name == "-":
         sys.stdout.buffer.write(data)
         return len(data)
+    if name.lower().endswith(".gz"):
+        data = gzip.compress(data, mtime=0)
     path = Path(name).expanduser()
     if os.path.lexists(path) and (path.is_dir() or not force):
         raise InvalidInput("{name} exists already; add --force to replace it, or choose another name.", name)

@@ -84,6 +84,8 @@ async def read(app: App, source: str, flags: Namespace, usual: str) -> tuple[Inc
         if path is None:
             say_if_waiting(_("what is imported"))
         data = await asyncio.to_thread(read_file, source, flags.encoding)
+        if data.startswith(own.COMPRESSED):
+            data = await asyncio.to_thread(own.uncompressed, data)
         if data.startswith(png_cards.SIGNATURE):
             data = await asyncio.to_thread(png_cards.card_in, data)
         form: Format = flags.format or format_of(data)

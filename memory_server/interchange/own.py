@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import tzinfo
@@ -17,12 +18,14 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import DEFAULT_CONVERSATION
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, array
 from memory_server.kernel import times
+from memory_server.kernel.files import MAX_FILE_BYTES
 from memory_server.knowledge.entry import Entry, difference
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
 from sandbox.workbench.files import PackMemory, pack_text, usable
 
+COMPRESSED = b"\x1f\x8b"
 _EMPTY = Entry("")
 _RUNS = re.compile(r"`+")
 
@@ -42,6 +45,27 @@ def write_native(
         yield codec.dumps({"place": place, "entry": difference(live, _EMPTY)}) + b"\n"
         written += 1
     yield codec.dumps({"end": True, "conversations": count} | ({"entries": written} if written else {})) + b"\n"
+
+
+def uncompressed(data: bytes) -> bytes:
+    """The lines of a compressed `native` file; other compressed data are returned as they are. Raises NotThisFormat: it
+    is damaged, or would be too large."""
+    unpacking = zlib.decompressobj(wbits=31)  # gzip
+    try:
+        lines = unpacking.decompress(data, MAX_FILE_BYTES)
+    except zlib.error as error:
+        raise NotThisFormat("is compressed, and damaged: {reason}.", error) from error
+    try:
+        record_lines.check_first(codec.loads(lines.partition(b"\n")[0]))
+    except ValueError:
+        return data
+    if not unpacking.eof:
+        raise NotThisFormat(
+            "is compressed, and it is damaged or has more than {max_file:,} bytes; export it again, each --family into "
+            "a file of its own.",
+            MAX_FILE_BYTES,
+        )
+    return lines
 
 
 def read_native(data: bytes, usual: str = "default") -> Incoming:

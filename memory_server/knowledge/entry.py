@@ -148,6 +148,7 @@ class Filter:
     untitled: bool = False
 
 
+LIVE = Filter()
 EVERYTHING = Filter(archived=None)
 
 

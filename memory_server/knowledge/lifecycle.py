@@ -30,6 +30,7 @@ from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import (
     EVERYTHING,
+    LIVE,
     Change,
     Entry,
     Filter,
@@ -358,12 +359,12 @@ class KnowledgeLifecycle:
             self._knowledge.notes.changed()
         return RestoredPlace(self.keeps, place, counts, tuple(left_out), change)
 
-    async def live(self, family: Family | None = None) -> list[tuple[str, Entry]]:
-        """All live entries, each with its place, those made first coming first."""
+    async def live(self, family: Family | None = None, where: Filter = LIVE) -> list[tuple[str, Entry]]:
+        """The live entries that meet `where`, each with its place, those made first coming first."""
         found: list[tuple[str, Entry]] = []
         for scope, entries in await self._knowledge.places():
             if family in (None, FAMILIES[scope.space]):
-                held = await entries.read(scope, lambda held: held.entries(Filter()))
+                held = await entries.read(scope, lambda held: held.entries(where))
                 found += ((place_of(scope), entry) for entry in held)
         return sorted(found, key=lambda each: (each[0], each[1].created_ms, each[1].key or "", each[1].ref))
 

@@ -22,7 +22,8 @@ from memory_server.tools.base.shapes import (
     Text,
     between,
 )
-from memory_server.tools.base.tool import Tool, tool
+from memory_server.tools.base.tool import Tool
+from memory_server.tools.base.tool import tool as any_tool
 from memory_server.tools.session_results import (
     AddResult,
     DeletedResult,
@@ -113,7 +114,7 @@ def _is_usable(name: str, value: Any) -> bool:
         return False
 
 
-session_tool = partial(tool, note_refusal=_note_arguments)
+tool = partial(any_tool, note_refusal=_note_arguments)
 """Makes a tool whose calls have a history, also those that are refused."""
 
 
@@ -125,7 +126,7 @@ def _memory(entry: Entry, caller: SessionIds, **more: Any) -> Memory:
     return Memory.of(entry, user_id=caller.user_id, **{"event": None, "score": None, "why": None} | more)
 
 
-@session_tool(
+@tool(
     title="Begin a session",
     description="Set the user, agent and run of later calls that name none; without arguments, tell which are set.",
     idempotent=True,
@@ -137,7 +138,7 @@ async def memory_init_session(
     return InitResult(session=_session(call.memories.knowledge.sessions.begin(given, call.wire)))
 
 
-@session_tool(
+@tool(
     title="Add memories",
     description="Keep what was said, for this user. A model extracts facts where one is configured; `direct` stores "
     "the messages as they are. Do not store secrets.",
@@ -172,7 +173,7 @@ def _how(done: Outcome, caller: SessionIds) -> dict[str, Any]:
     }
 
 
-@session_tool(
+@tool(
     title="Search memories",
     description="Find memories of this user, by words in any language and, where a model for it is set, by meaning.",
     read_only=True,
@@ -204,9 +205,7 @@ async def memory_search(
     )
 
 
-@session_tool(
-    title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True
-)
+@tool(title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True)
 async def memory_get_all(
     call: Call,
     user_id: User = None,
@@ -228,7 +227,7 @@ async def memory_get_all(
     return PageResult(memories=rows, total=total, has_more=(offset or 0) + len(rows) < total, session=_session(caller))
 
 
-@session_tool(
+@tool(
     title="Change a memory",
     description="Replace the text of a memory; with a model, `data` may be new content or an instruction. What it was "
     "stays in the history.",
@@ -249,7 +248,7 @@ async def memory_update(
     return OneResult(memory=_changed(done, caller)[0], **_how(done, caller))
 
 
-@session_tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
+@tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
 async def memory_delete(
     call: Call, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
 ) -> OneResult:
@@ -258,7 +257,7 @@ async def memory_delete(
     return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
 
 
-@session_tool(
+@tool(
     title="Delete all memories",
     description="Delete all memories of this user, or of the agent and run that are set; the change can be undone.",
     destructive=True,
@@ -280,7 +279,7 @@ def _operation(done: Operation) -> HistoryRow:
     return HistoryRow.of(done, status="failed" if done.error else "done")
 
 
-@session_tool(
+@tool(
     title="History of memories",
     description="What was done with the memories of this user, and by whom.",
     read_only=True,
@@ -299,9 +298,7 @@ async def memory_get_history(
     return HistoryResult(operations=list(map(_operation, found)), next=following, session=_session(caller))
 
 
-@session_tool(
-    title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True
-)
+@tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
 async def memory_get_stats(call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None) -> StatsResult:
     sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_get_stats")
     return StatsResult.of(await sessions.statistics(caller), success=True, session=_session(caller))
