@@ -1,4 +1,4 @@
-"""A life: a list of steps, each the name of an event and the seed of its choices. So it can be shortened and replayed."""
+"""A life: a list of steps, each the name of an event and the seed of its choices; so it can be cut and replayed."""
 
 from __future__ import annotations
 

@@ -100,6 +100,7 @@ HAPPENS = (_steps, _world)
 KNOWN: tuple[str, ...] = (
     "'dict object' has no attribute 'said'",
     "'dict object' has no attribute 'tokens'",
+    "counts of recalls of",
     "1 notes and other entries",
     "get 1 entries",
     "got 1 entries",
