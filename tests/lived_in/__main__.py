@@ -10,8 +10,8 @@ import argparse
 import time
 from random import Random
 
+from lived_in.life import random_life, steps_of
 from lived_in.runs import live
-from lived_in.steps import random_life, steps_of
 from lived_in.workshop import workshop
 
 

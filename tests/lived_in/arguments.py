@@ -25,6 +25,14 @@ def arguments_for(house: House, tool: Tool, rng: Random) -> dict[str, Any]:
     return arguments
 
 
+def some_time(house: House, rng: Random) -> int | None:
+    """A time of a message: mostly lately, at times years ago, and often not there."""
+    if rng.random() < 0.4:
+        return None
+    days = rng.choice((0.01, 0.5, 1, 3, 10, 40, 400, 4_000))
+    return round((house.now - timedelta(days=days)).timestamp() * 1_000)
+
+
 def _value(house: House, tool: str, name: str, schema: Mapping[str, Any], rng: Random) -> Any:
     made = NAMED.get((tool, name)) or NAMED.get(("", name))
     if made is not None:

@@ -20,7 +20,40 @@ SPACES = {"notes": "notes", "layers": "layers", "facts": "sessions", "refs": "re
 
 
 def faults_of_counts(house: House) -> list[str]:
-    return [*_of_conversations(house), *_of_entries(house), *_of_an_export(house)]
+    return [*_of_conversations(house), *_of_entries(house), *_of_recalls(house), *_of_an_export(house)]
+
+
+def contents(house: House) -> Counter[str]:
+    """All that is remembered, with its uses; looking changes nothing of it."""
+    held = Counter[str]()
+    for name in house.conversations():
+        held.update(f"{name} {memory!r}" for memory in (*house.memories(name), *house.triggers(name)))
+    held.update(f"{place} {entry!r}" for place, entry in house.entries())
+    return held
+
+
+def kept_texts(house: House) -> set[str]:
+    """What people would see again: names and texts, without scores and times."""
+    texts_kept = set[str]()
+    for room in house.conversations():
+        texts_kept |= {f"{room} {memory.id} {memory.text} {memory.pinned}" for memory in house.memories(room)}
+        texts_kept |= {f"{room} {one.name} {one.prompt} {one.trigger}" for one in house.triggers(room)}
+    return texts_kept | {
+        f"{place} {entry.key or entry.ref or entry.id} {entry.title} {entry.body}" for place, entry in house.entries()
+    }
+
+
+def _of_recalls(house: House) -> Iterator[str]:
+    """How many recalls the record has: the command, the doctor and the page of each conversation."""
+    recalls = house.command("recalls", "--json", "-n", "100000").lines()
+    findings = json.loads(house.command("doctor", "--json").text)["findings"]
+    [said] = [finding["what"] for finding in findings if finding["about"] == "recalls"] or ["no word"]
+    counts = {"doctor": int(said.split()[0].replace(",", "")) if said[0].isdecimal() else said}
+    yield from _differences("recalls", len(recalls), counts)
+    for name in house.conversations()[:4]:
+        own = sum(recall["conversation"] == name for recall in recalls)
+        rows = _rows(house, f"/recalls?{urlencode({'c': name, 'lang': 'en', 'open': 'none'})}", "event")
+        yield from _differences(f"recalls of {name}", own, {"the pages": rows})
 
 
 def _differences(what: str, truth: object, faces: Mapping[str, object]) -> Iterator[str]:
@@ -32,6 +65,10 @@ def _differences(what: str, truth: object, faces: Mapping[str, object]) -> Itera
 def _tool(house: House, name: str, **arguments: Any) -> Any:
     answer = house.tool(name, arguments)
     return answer.args[0] if isinstance(answer, ToolFailed) else answer.structured
+
+
+def _rest(house: House, name: str, **arguments: Any) -> Any:
+    return house.ask(name, arguments).json()
 
 
 def _of_conversations(house: House) -> Iterator[str]:
@@ -55,7 +92,8 @@ def _of_conversations(house: House) -> Iterator[str]:
                 "list --json": row.get("memories"),
                 "list --family": len(listed),
                 "get_memory_stats": _total(stats, "total"),
-                "the pages": _rows(house, f"/subject?{urlencode({'c': name, 'lang': 'en'})}", "memory"),
+                "get_memory_stats over REST": _total(_rest(house, "get_memory_stats", conversation_id=name), "total"),
+                "the pages": _rows(house, f"/subject?{urlencode({'c': name, 'lang': 'en'})}", "row"),
             },
         )
         yield from _differences(
@@ -97,10 +135,7 @@ def _rows(house: House, address: str, kind: str) -> int:
     count = 0
     while address:
         page = Parsed(house.get(address).text)
-        if kind == "memory":
-            count += sum("row" in element.get("class", "").split() for element in page.named("article"))
-        else:
-            count += sum(element.get("class") == "row" for element in page.named("article"))
+        count += sum(kind in element.get("class", "").split() for element in page.named("article"))
         links = house.links_of(address, page)
         following = [link for link in links if "page=" in link and _number(link) == _number(address) + 1]
         address = following[0] if following else ""
@@ -126,7 +161,7 @@ def _of_entries(house: House) -> Iterator[str]:
             "list --family": len(listed),
             "list --json": overview[family],
             "knowledge list": len(known),
-            "the pages": _rows(house, f"/{page}?lang=en", "entry"),
+            "the pages": _rows(house, f"/{page}?lang=en", "row"),
         }
         faces |= _tools_of(house, family, [entry for place, entry in entries if place.startswith(family)])
         yield from _differences(family, held[family], faces)

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from lived_in.counts import faults_of_counts
+from lived_in import steps as _steps
+from lived_in import world as _world
+from lived_in.counts import contents, faults_of_counts
 from lived_in.elsewhere import faults_of_copies, faults_of_the_laptop
 from lived_in.faces import Look, faults_of_output
 from lived_in.house import House
-from lived_in.steps import Step
+from lived_in.life import Step
 from lived_in.workshop import lived_in
 
 from sandbox import TriggerSandbox
@@ -78,8 +80,12 @@ def _take(step: Step, house: House, run: Run) -> None:
 def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool) -> None:
     look = Look(house, rng, most_pages)
     try:
+        before = contents(house)
         look.at_everything()
         look.faults += faults_of_counts(house)
+        after = contents(house)
+        look.faults += [f"looking took away {record[:600]}" for record in before - after]
+        look.faults += [f"looking brought {record[:600]}" for record in after - before]
         look.faults += faults_of_the_laptop(house)
         look.faults += faults_of_copies(house) if copies else ()
     except Exception:
@@ -89,9 +95,12 @@ def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool)
     run.faults += [fault for fault in look.faults if not is_known(fault)]
 
 
+HAPPENS = (_steps, _world)
+"""The modules whose steps a life is drawn from."""
 KNOWN: tuple[str, ...] = (
     "'dict object' has no attribute 'said'",
     "'dict object' has no attribute 'tokens'",
+    "counts of recalls of",
     "1 notes and other entries",
     "get 1 entries",
     "got 1 entries",

@@ -82,7 +82,16 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 @cache
 def _usual_english() -> frozenset[str]:
     """Words of the sentences that people say in a life, in English."""
-    said = (*texts.SENTENCES, *texts.ANSWERS, *texts.QUESTIONS, *texts.ODD, *texts.TRIGGERS, *texts.KEYS, *texts.NAMES)
+    said = (
+        *texts.IMPORTED,
+        *texts.SENTENCES,
+        *texts.ANSWERS,
+        *texts.QUESTIONS,
+        *texts.ODD,
+        *texts.TRIGGERS,
+        *texts.KEYS,
+        *texts.NAMES,
+    )
     return frozenset(word.casefold() for text in said for word in _WORD.findall(text))
 
 
@@ -90,7 +99,7 @@ def is_untranslated(text: str) -> bool:
     """Whether a piece of a Chinese page looks like an English sentence of ours: several English words, few of which are
     those of users, and no Chinese beside them."""
     words = [word.casefold() for word in _WORD.findall(without_users_words(text))]
-    if len(words) < 4 or re.search(r"[\u4e00-\u9fff]|memory-server|[{}();=]|\w/\w", text):
+    if len(words) < 4 or re.search(r"[\u4e00-\u9fff]|memory-server|[{}()=]|\w/\w", text):
         return False
     ours = [word for word in words if word not in _usual_english()]
     return len(ours) >= 3 and len(ours) > len(words) / 2

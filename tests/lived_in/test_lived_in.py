@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+from lived_in.life import random_life
 from lived_in.runs import live
-from lived_in.steps import random_life
 from lived_in.workshop import workshop
 
 from sandbox import TriggerSandbox

@@ -67,6 +67,11 @@ ODD = (
     "很长的句子，" * 900,
     "x" * 16_000,
 )
+IMPORTED = (
+    "Rounding of VAT fixed, part 2. Prices are kept in cents",
+    "request: Fix rounding learned: half-even completed: tested",
+)
+"""What the samples of other programs say."""
 ROOMS = ("default", "小明", "work/2026", "a b", "100%", "?x#y&z=1", "⟦{count}⟧", "CON", "..", "😀", "Café", "x" * 60)
 FOLDERS = ("/srv/shop", "/srv/书店", "/tmp", "/srv/a b/c&d")
 NAMES = ("阿澈", "Ann", "bob-2", "⟦{user}⟧", "x" * 80, " ", "")
