@@ -201,6 +201,8 @@ def answers_overview(said: str, overview: Overview) -> bool:
     if overview == "time":
         return True
     held = _OF_NAME if overview == "name" else _OF_SELF
+    if held().search(said) is None:  # most texts hold nothing, and need not be cut into sentences
+        return False
     sentences = [part.strip() for part in re.split(r"(?<=[。.!！?？\n])", said)]
     long_enough = [part for part in sentences if len(part) >= _LEAST_CHARS]
     return any(held().search(part) for part in long_enough if not _ASKS.search(part))

@@ -94,7 +94,7 @@ ONLY_A_DAY = [
     ("Today the surgery went fine", "Today was a long day", 9 * DAY),
     ("Yesterday hotpot with Jing", "Yesterday was cold", 9 * DAY),
     ("Monday was awful", "Mondays, am I right?", 9 * DAY),
-    ("Tonight three kilometres", "Is there a meteor shower tonight?", 2 * HOUR),
+    ("Tonight ten kilometres", "Is there a meteor shower tonight?", 2 * HOUR),
     ("Rent is due tomorrow", "Will it rain tomorrow?", DAY),
 ]
 

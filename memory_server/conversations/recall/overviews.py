@@ -18,8 +18,8 @@ from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import MINUTE_MS
 from nlp.overview_questions import answers_overview
 
-LOOKED_AT = 2_000
-"""Memories whose texts are looked at, those worth most first: some 20 ms, in which nothing else is answered."""
+LOOKED_AT = 10_000
+"""Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
 _NIGHT_MS = 5 * 60 * MINUTE_MS
@@ -56,20 +56,19 @@ def spread(
 ) -> list[M]:
     """Those that come of the memories `best_first`: one of each hour, and then others where there is room."""
     places = parameters.places(question=True)
-    looked_at = list(islice(best_first, LOOKED_AT))
+    belonging: list[M] = []
     apart: list[M] = []
     times: list[int] = []
-    beside: list[M] = []
-    for one in looked_at:
-        memory = memory_of(one)
+    for candidate in islice(best_first, LOOKED_AT):
         if len(apart) == places:
             break
+        memory = memory_of(candidate)
         if not belongs(memory, query):
             continue
-        if any(abs(memory.time_ms - other) < parameters.episode_pause_ms for other in times):
-            beside.append(one)
-        else:
-            apart.append(one)
+        belonging.append(candidate)
+        if all(abs(memory.time_ms - other) >= parameters.episode_pause_ms for other in times):
+            apart.append(candidate)
             times.append(memory.time_ms)
+    beside = [candidate for candidate in belonging if candidate not in apart]
     chosen = [*apart, *beside[: places - len(apart)]]
-    return [one for one in looked_at if one in chosen]
+    return [candidate for candidate in belonging if candidate in chosen]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.words import RecallQuery
-from nlp import QueryTerm, is_incidental, says_little
+from nlp import QueryTerm
 
 _LEAST_LETTERS = 5
 """A shorter word is one letter away from too many others."""
@@ -53,8 +53,7 @@ def corrected(query: RecallQuery, known: Words, parameters: RecallParameters) ->
         return query
     words: dict[str, QueryTerm] = {}
     for word, sought in query.words.items():
-        common = says_little(word) or is_incidental(word)  # `there` is not a misspelt `three`
-        unknown = _may_be_misspelt(word) and word not in known and not common
+        unknown = _may_be_misspelt(word) and word not in known
         meant = min(known.alike(word), default=None) if unknown else None
         if meant is not None:
             word, sought = meant, sought._replace(factor=sought.factor * parameters.typo_factor)
