@@ -219,7 +219,7 @@ async def _remembered(settings: Settings, context: HookContext, shared: Shared |
             return
         with suppress(NothingToKeep):
             stored = await kept.add(turn.messages, turn=turn.id, folder=context.folder, by="hook")
-            if stored.change_id is not None and len(turn.messages) > 1:
+            if stored.change_id is not None and turn.messages[-1].role == "assistant":
                 # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
                 answer, became = turn.messages[-1], stored.memory.id
                 found = await kept.credit(turn.asked, answer, became=became, by="hook")
