@@ -168,11 +168,19 @@ def main(arguments: list[str] | None = None) -> int:
     # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
     try:
         _main(given)
-    except SystemExit:
-        pass
+    except SystemExit as left:
+        if left.code:
+            _tell_user(_("the command line of its hook cannot be used; run `memory-server install` again"))
     except Exception as error:
-        complain(_("hook: {name}: {reason}", type(error).__name__, error))
+        _tell_user(f"{type(error).__name__}: {error}")
     return 0
+
+
+def _tell_user(reason: str) -> None:
+    """Say why a hook that did not begin cannot use the memory."""
+    from memory_server.cli.hook.trouble import tell_of_input
+
+    tell_of_input(reason)
 
 
 def _command_in(given: Sequence[str]) -> str | None:
@@ -227,13 +235,14 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         if settings.language != "auto":
             speak(settings.language, PACKAGE)
         log_to_stderr(settings.log_level, serves=name in ("serve", "hook"))
-        if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
-            raise InvalidInput(
-                "{data_dir} is a file; memories are kept in a folder, give one as --data-dir.", settings.data_dir
-            )
+        if settings.data_dir is not None:
+            _refuse_file(settings.data_dir.expanduser())
         leaves = owns_process and command.name == "serve"
         return asyncio.run(_run(command, settings, flags, leaves=leaves))
     except MemoryServerError as error:
+        if name == "hook":
+            _tell_user(str(error))
+            return 0
         return refuse(error, flags)
     except KeyboardInterrupt:
         return 130
@@ -241,6 +250,13 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         # The reader of the output has ended; Python must not report that when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _refuse_file(data_dir: Path) -> None:
+    """Refuse a data folder that is a file, or would be inside one. Raises InvalidInput."""
+    for place in (data_dir, *data_dir.parents):
+        if place.is_file():
+            raise InvalidInput("{data_dir} is a file; memories are kept in a folder, give one as --data-dir.", place)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:

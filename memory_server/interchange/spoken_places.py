@@ -157,7 +157,12 @@ PLACES = (
     Place("attachment/hook_blocking_error", "attachment", "", "client", HOOKS),
 )
 
-RECORDS_WITHOUT_WORDS = frozenset(
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+RECORDS_WITHOUT_WORDS = _names(
     """agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-resumed api-request-shape
     artifact-autoreact-ledger artifact-comment-monitor atis-latch attribution-snapshot bridge-session
     content-replacement continued-in cost-state custom-title data-flow-incomplete data-flow-records derived-from
@@ -168,11 +173,11 @@ RECORDS_WITHOUT_WORDS = frozenset(
     agent_mode hook.end hook.start session.end session.error session.info session.model_change session.resume
     session.shutdown session.start session.truncation skill.invoked tool.execution_complete
     tool.execution_partial_result tool.execution_progress tool.execution_start tool.user_requested
-    assistant.turn_end assistant.turn_start assistant.reasoning assistant.usage system.message""".split()
+    assistant.turn_end assistant.turn_start assistant.reasoning assistant.usage system.message"""
 )
 """Types of lines of Claude Code, and after them of VS Code, in which nobody speaks: states, titles and settings. A
 prompt that waits is a `queue-operation` first; when it is given to the model, it becomes a line or an attachment."""
-ATTACHMENTS_WITHOUT_WORDS = frozenset(
+ATTACHMENTS_WITHOUT_WORDS = _names(
     """account_memory_recall advisor_stripped advisor_tool agent_ask_notice agent_listing_delta agent_mention
     already_read_file api_metrics argument_not_text artifact_opening_prefetch async_hook_response auto_mode
     auto_mode_exit batching_reminder batching_reminder_sent claude_app_notice command_permissions
@@ -190,15 +195,15 @@ ATTACHMENTS_WITHOUT_WORDS = frozenset(
     session_context session_cron_carry silent_turn_reminder skill_listing structured_output task_reminder task_status
     team_context thinking_stripped todo todo_reminder token_usage tool_host_result_lines tool_hosts_notice
     tool_offer_record tool_results_cut tool_use_summary total_tokens_reminder ultra_effort_enter ultra_effort_exit
-    ultramemory verify_plan_reminder workflow_size_guideline_change""".split()
+    ultramemory verify_plan_reminder workflow_size_guideline_change"""
 )
 """Types of attachments that only tell the model about the state of the client."""
-CLIENT_COMMANDS = frozenset(
+CLIENT_COMMANDS = _names(
     """add-dir agents bashes bug clear color compact config context copy cost doctor effort exit export extra-usage
     fast feedback help hooks ide install-github-app install-slack-app keybindings login logout mcp memory mobile model
     output-style passes permissions plugin privacy-settings quit rate-limit-options release-notes reload-plugins
     remote-control remote-env rename resume rewind sandbox skills stats status tag tasks terminal-setup theme todos
-    upgrade usage vim voice""".split()
+    upgrade usage vim voice"""
 )
 """Slash commands that the client runs by itself: what follows them is a setting, and no model reads it. The words after
 any other command, such as a skill, are a request."""

@@ -52,7 +52,7 @@ class TranscriptTurn:
 
 
 def turns_of(rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None) -> Iterator[TranscriptTurn]:
-    """The turns of these lines, also those without words of the user; `left_out` counts what is not in them, by name."""
+    """The turns of these lines, also those without words of the user; `left_out` counts what is not in them."""
     turn: TranscriptTurn | None = None
     for row in rows:
         reading = reading_of(row)

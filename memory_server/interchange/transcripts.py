@@ -97,11 +97,11 @@ def _of_user(row: Mapping[str, Any]) -> Reading:
     is_result = any(block.get("type") == "tool_result" for block in _blocks(content))
     mark = _mark("user", row)
     if mark is not None:
-        words = _feedback_on_a_plan(row) if mark.field in ("planContent", "origin.kind") else ""
+        feedback = _feedback_on_a_plan(row) if mark.field in ("planContent", "origin.kind") else ""
         if not is_result:
             left_out[mark.called] += 1
         own_turn = mark.field in ("origin.kind", "promptSource", "planContent", "scheduledTaskId", "wakeupSource")
-        return Reading(_user_messages([words], time_ms), prompts=own_turn and not is_result, left_out=left_out)
+        return Reading(_user_messages([feedback], time_ms), prompts=own_turn and not is_result, left_out=left_out)
     if is_result:
         beside = [_said_in(text, row, left_out) for text in _texts(row, content)]
         spoken = [*_dialog(row, time_ms), *_user_messages([_refusal(row, content), *beside], time_ms)]
@@ -273,7 +273,7 @@ def _said_in(text: str, row: Mapping[str, Any], left_out: Counter[str]) -> str:
 
 
 def prompt_in(text: str) -> str:
-    """What the user wrote in a prompt that the client gives to a hook; empty if another agent or the client wrote it."""
+    """What the user wrote in a prompt that a client gives to a hook; empty if another agent or the client wrote it."""
     return _trimmed(_said_in(text, {}, Counter()))
 
 

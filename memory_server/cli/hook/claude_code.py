@@ -2,9 +2,9 @@
 
 JSON on standard input, and the transcript of the session (interchange/transcripts.py, transcript_turns.py). Seen with
 Claude Code 2.1.332: at UserPromptSubmit the prompt is not in the transcript yet, and a new session has none; the prompt
-of a slash command is the line as it was typed. At Stop the last answer may not be in it yet, so the event carries it. A compaction
-adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is continued
-or compacted keeps its id; `/clear` gives a new one.
+of a slash command is the line as it was typed. At Stop the last answer may not be in it yet, so the event carries it. A
+compaction adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is
+continued or compacted keeps its id; `/clear` gives a new one.
 
 VS Code and Cursor give nearly the same, by their documentation (code.visualstudio.com/docs/agent-customization/hooks,
 microsoft/vscode issue 300583, cursor.com/docs/agent/hooks); they do not document their transcripts, whose form is known
@@ -128,8 +128,10 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
     nothing."""
     turns = list(turns_of(rows_of_messages(transcript)))
     named = [turn for turn in turns if turn.prompt_id == event.prompt_id]
-    ended = (named or turns or [None])[-1]
-    if ended is None or not ended.has_words:
+    if not turns:
+        return None
+    ended = (named or turns)[-1]
+    if not ended.has_words:
         return None
     if event.prompt_id is not None and ended.prompt_id not in (None, event.prompt_id):
         return None  # of another turn: this one has no words, such as one that a command began
