@@ -124,8 +124,16 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "the words of a transcript": (
         transcripts.prompt_in,
         transcripts.answer_in,
-        ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),
+        (
+            "<system-reminder>",
+            "<bash-stdout>x",
+            "<bash-stdout></bash-stdout>",
+            "[Request interrupted by user\n",
+            "<tick a",
+            "<tick a>",
+        ),
     ),
+    "the answers of a transcript": (transcripts.answer_in, ("<system-reminder>", "<system-reminder></tick>", "<tick>")),
     "terms of an index": (terms_of, ("a", "的", "a\u0300", "c++", "c#", "🎂\u200d", "🇨", "्", "a्")),
     "the messages of a text": (said_in, ("user: a\n", "a\n", "user:")),
     "what is private": (without_private, ("<private>", "</private>", "<private ", "<")),

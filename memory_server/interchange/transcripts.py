@@ -33,7 +33,7 @@ _REFUSAL = re.compile(
 )
 _AFTER_REFUSAL = "\nNote: The user's next message may contain a correction or preference."
 _CLARIFICATION = "The user wants to clarify these questions."
-_CLARIFIED = re.compile(r"^\s*(?:Answer|User notes): (.+)$", re.MULTILINE)
+_CLARIFIED = re.compile(r"^[ -]{0,9}(?:Answer|User notes): (.{1,10000})$", re.MULTILINE)
 _ON_A_PLAN = "\nUser feedback on this plan: "
 _INVOKED_BY_THE_MODEL = re.compile(r'^The "[^"\n]{1,200}" skill is (?:loading|running)')
 
@@ -260,7 +260,9 @@ def _said_in(text: str, row: Mapping[str, Any], left_out: Counter[str]) -> str:
     such words is taken away: the rest may be a paste."""
     by_human = _value_at(row, "origin.kind") == "human"
     tags = _ADDED_TO_WORDS if by_human else places.TAGS.keys()
-    words = _without_parts(text, tags, left_out, local=row.get("rowSource") == "local")
+    # A skill that is called without a terminal is a local row too, and has the other tag first.
+    local = row.get("rowSource") == "local" and text.lstrip().startswith("<command-name>")
+    words = _without_parts(text, tags, left_out, local=local)
     if by_human:
         return words
     beginning = words.lstrip()

@@ -61,6 +61,8 @@ SPOKEN: list[tuple[str, Line, list[tuple[str, str]]]] = [
     ("the same of 2.0", queued("It is blue"), [("user", "It is blue")]),
     ("in blocks", queued([{"type": "text", "text": "It is blue"}]), [("user", "It is blue")]),
     ("after a skill", user(command("brew", "oolong now"), **HUMAN), [("user", "/brew oolong now")]),
+    ("a skill without a terminal", user(command("brew", "oolong now"), rowSource="local"),
+     [("user", "/brew oolong now")]),
     ("the name first", user(command("brew", "oolong now", first="name")), [("user", "/brew oolong now")]),
     ("a skill alone", user(command("brew", "")), [("user", "/brew")]),
     ("in a dialog", dialog({"Which tea?": "white"}), [("assistant", "Which tea?"), ("user", "white")]),
