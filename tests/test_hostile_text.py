@@ -123,7 +123,6 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "the signs of a note": (lambda text: duplicates._tokens(f"a{text}b"), (".", "!", ".!", ",", "的.", "a-", "'")),
     "the words of a transcript": (
         transcripts.prompt_in,
-        transcripts.answer_in,
         (
             "<system-reminder>",
             "<bash-stdout>x",
