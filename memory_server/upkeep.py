@@ -84,13 +84,15 @@ class Jobs:
 
             return AsyncIOScheduler(**({"timezone": self._zone} if self._zone else {}))
 
-        self._scheduler = await asyncio.to_thread(made)
+        scheduler = await asyncio.to_thread(made)
         options = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
-        self._scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
+        scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
         if await self._maintenance.overdue():
-            soon = datetime.now(self._scheduler.timezone) + timedelta(seconds=SOON_SECONDS)
-            self._scheduler.add_job(self._upkeep, "date", run_date=soon, id=_("overdue upkeep"), **options)
-        self._scheduler.start()
+            soon = datetime.now(scheduler.timezone) + timedelta(seconds=SOON_SECONDS)
+            scheduler.add_job(self._upkeep, "date", run_date=soon, id=_("overdue upkeep"), **options)
+        scheduler.start()
+        # Only now: a client may leave at any await above, and a schedule that did not begin cannot be ended.
+        self._scheduler = scheduler
 
     async def stop(self) -> None:
         """End the schedule. Upkeep in progress stops between two conversations."""

@@ -26,6 +26,9 @@ _PIECE = 1024 * 1024
 MOST_FILES, MOST_PAGE_BYTES = 50_000, 1024 * 1024
 """Files of a folder, and bytes of a page: an entry has 100,000 characters at most where a tool writes it."""
 
+_SESSIONS = ("session-", "checkpoint-")
+"""How the names of JSON files of Gemini CLI begin that hold what was said."""
+
 
 def read_file(name: str, encoding: str | None) -> bytes:
     """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
@@ -76,9 +79,13 @@ def read_tree(folder: Path) -> Tree:
         below[:] = sorted(each for each in below if not each.startswith("."))[: MOST_FILES + 1]
         for name in sorted(names):
             path = Path(place, name)
-            if not name.endswith((".md", ".jsonl")) or name.startswith("."):
-                continue
             relative, facts = path.relative_to(folder).as_posix(), path.lstat()
+            if name.endswith(".jsonl.zst"):
+                left_out.append((relative, _("it is compressed; unpack it with `zstd -d` and give the folder again")))
+                continue
+            is_session = name.startswith(_SESSIONS) and name.endswith(".json")
+            if name.startswith(".") or not (is_session or name.endswith((".md", ".jsonl"))):
+                continue
             most = MOST_PAGE_BYTES if name.endswith(".md") else folders.MAX_FILE_BYTES
             if not stat.S_ISREG(facts.st_mode):
                 left_out.append((relative, _("it is a link, or is not a file")))

@@ -18,7 +18,9 @@ from memory_server.interchange import (
     chats,
     claude_code,
     claude_mem,
+    codex,
     folder_forms,
+    gemini_cli,
     livingmemory,
     mem0,
     official,
@@ -29,6 +31,7 @@ from memory_server.interchange import (
     worldinfo,
 )
 from memory_server.interchange.incoming import (
+    SESSIONS,
     Format,
     Incoming,
     NotThisFormat,
@@ -95,8 +98,8 @@ async def read(app: App, source: str, flags: Namespace, usual: str) -> tuple[Inc
             by_character = not hasattr(flags, "conversation")
             read = partial(chats.read, by_character=by_character)
             return await asyncio.to_thread(read, data, usual, app.settings.zone, names), form
-        if form in ("claude-code", "pages"):
-            name = "a.jsonl" if form == "claude-code" else "page.md" if path is None else path.name
+        if form in (*SESSIONS, "pages"):
+            name = "a.jsonl" if form in SESSIONS else "page.md" if path is None else path.name
             one = Tree({name: data}, {name: app.clock() if path is None else round(path.stat().st_mtime * 1000)}, ())
             return await asyncio.to_thread(_tree, app, one, form, usual), form
         if form not in FILES:
@@ -131,17 +134,25 @@ def _folder(app: App, path: Path, flags: Namespace, usual: str) -> tuple[Incomin
             return folder_forms.read_node(tree.files, usual), form
         case "gentian":
             return folder_forms.read_gentian(tree.files, usual), form
-        case "claude-code" | "pages":
+        case "claude-code" | "codex" | "gemini-cli" | "pages":
             return _tree(app, tree, form, usual), form
         case _:
             raise NotThisFormat("is a folder, but the form {form} is a file; give the file.", form)
 
 
 def _tree(app: App, tree: Tree, form: Format, usual: str) -> Incoming:
-    if form == "pages":
-        found = pages.read(tree.files, tree.times, app.settings.zone)
-    else:
-        found = claude_code.read(tree.files, usual, tree.times, lambda folder: folder_of_work(Path(folder)))
+    def folder_of(folder: str) -> str | None:
+        return folder_of_work(Path(folder))
+
+    match form:
+        case "pages":
+            found = pages.read(tree.files, tree.times, app.settings.zone)
+        case "codex":
+            found = codex.read(tree.files, usual, folder_of)
+        case "gemini-cli":
+            found = gemini_cli.read(tree.files, usual, folder_of)
+        case _:
+            found = claude_code.read(tree.files, usual, tree.times, folder_of)
     found.skipped += tree.left_out
     return found
 

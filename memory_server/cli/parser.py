@@ -162,11 +162,19 @@ def main(arguments: list[str] | None = None) -> int:
     # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
     try:
         _main(given)
-    except SystemExit:
-        pass
+    except SystemExit as left:
+        if left.code:
+            _tell_user(_("the command line of its hook cannot be used; run `memory-server install` again"))
     except Exception as error:
-        complain(_("hook: {reason}", _failure(error)))
+        _tell_user(_failure(error))
     return 0
+
+
+def _tell_user(reason: str) -> None:
+    """Say why a hook that did not begin cannot use the memory."""
+    from memory_server.cli.hook.trouble import tell_of_input
+
+    tell_of_input(reason)
 
 
 def _command_in(given: Sequence[str]) -> str | None:
@@ -221,15 +229,19 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         if settings.language != "auto":
             speak(settings.language, PACKAGE)
         log_to_stderr(settings.log_level, serves=name in ("serve", "hook"))
-        if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
-            raise InvalidInput(
-                "{data_dir} is a file; memories are kept in a folder, give one as --data-dir.", settings.data_dir
-            )
+        if settings.data_dir is not None:
+            _refuse_file(settings.data_dir.expanduser())
         leaves = owns_process and command.name == "serve"
         return asyncio.run(_run(command, settings, flags, leaves=leaves))
     except MemoryServerError as error:
+        if name == "hook":
+            _tell_user(str(error))
+            return 0
         return refuse(error, flags)
     except Exception as error:
+        if name == "hook":
+            _tell_user(_failure(error))
+            return 0
         complain(_("The command failed inside the program: {reason}; please report this line.", _failure(error)))
         return 1
     except KeyboardInterrupt:
@@ -248,6 +260,13 @@ def _failure(error: Exception) -> str:
 
     logging.getLogger(__name__).debug("the command failed", exc_info=error)
     return failure_text(error)
+
+
+def _refuse_file(data_dir: Path) -> None:
+    """Refuse a data folder that is a file, or would be inside one. Raises InvalidInput."""
+    for place in (data_dir, *data_dir.parents):
+        if place.is_file():
+            raise InvalidInput("{data_dir} is a file; memories are kept in a folder, give one as --data-dir.", place)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:

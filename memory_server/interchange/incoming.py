@@ -32,10 +32,14 @@ from sandbox.chats.dates import instant
 from sandbox.chats.plain import begins_with_role
 from sandbox.locale import _, clause
 
-Foreign = Literal["claude-code", "claude-mem", "livingmemory", "mem0", "notes-db", "pages", "refs-log"]
+Foreign = Literal[
+    "claude-code", "claude-mem", "codex", "gemini-cli", "livingmemory", "mem0", "notes-db", "pages", "refs-log"
+]
 """Forms of other programs that keep memories."""
 Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat", Foreign]
 FORMATS: tuple[Format, ...] = get_args(Format)
+SESSIONS: tuple[Format, ...] = ("claude-code", "codex", "gemini-cli")
+"""Forms of the sessions of programs, of which a folder has many."""
 _TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
     "claude-mem": [("observations", "narrative")],
     "notes-db": [("memories", "topic")],
@@ -251,6 +255,9 @@ def format_of(data: bytes) -> Format:
     except ValueError:
         with suppress(ValueError):
             value = codec.loads(next(line for line in data.splitlines() if line.strip()))
+    session = _form_of_session(value)
+    if session is not None:
+        return session
     if chat.is_chat(value[0] if isinstance(value, list) and value else value):
         return "chat"
     match value:
@@ -289,6 +296,20 @@ def format_of(data: bytes) -> Format:
     raise NotThisFormat("has an unknown form; name one with --format: {formats}.", ", ".join(FORMATS))
 
 
+def _form_of_session(value: Any) -> Format | None:
+    """The form of a session of Codex or Gemini CLI, by its first line or as a whole."""
+    match value:
+        case {"type": str(), "payload": dict()} | {"id": str(), "timestamp": str(), "instructions": _}:
+            return "codex"
+        case {"sessionId": str(), "projectHash": str()}:
+            return "gemini-cli"
+        case {"history": [{"role": "user" | "model", "parts": list()}, *_]}:
+            return "gemini-cli"
+        case [{"role": "user" | "model", "parts": list()}, *_]:
+            return "gemini-cli"
+    return None
+
+
 def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
     """The same for a database, by the columns of its tables."""
     for form, marks in _TABLES.items():
@@ -299,10 +320,16 @@ def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
 
 
 def format_of_folder(files: Mapping[str, bytes]) -> Format:
-    """The same for a folder: that of GentianAphrodite, of the Node original, of Claude Code, or of pages."""
+    """The same for a folder: that of GentianAphrodite, of the Node original, of sessions, or of pages."""
     alone = files.get("short-term-memory.json") or files.get("long-term-memory.json")
     if alone is not None:
         return "gentian" if format_of(alone) in ("gentian", "pack") else "node"
-    if any(path.endswith(".jsonl") for path in files):
+    sessions = {path: data for path, data in files.items() if path.endswith((".json", ".jsonl"))}
+    for data in sessions.values():
+        with suppress(NotThisFormat):
+            form = format_of(data)
+            if form in SESSIONS:
+                return form
+    if any(path.endswith(".jsonl") for path in sessions):
         return "claude-code"
     return "pages" if any(path.endswith(".md") for path in files) else "node"

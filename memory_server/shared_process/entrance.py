@@ -90,7 +90,11 @@ def _start(listener: int, path: str, asked: Invocation) -> None:
     import subprocess
 
     root = program_root()
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from memory_server.cli.windows import main; main()"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+        "from memory_server.shared_process.invocation import installed_packages_first; installed_packages_first(); "
+        "from memory_server.cli.windows import main; main()"
+    )
     log = os.open(path.removesuffix(".sock") + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     subprocess.Popen(
         [sys.executable, "-P", "-X", "utf8", "-c", code, root, path, str(listener), *asked.flags],

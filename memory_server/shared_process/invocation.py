@@ -151,6 +151,17 @@ def program_root() -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+def installed_packages_first() -> None:
+    """Let Python look into the folders of PYTHONPATH last, so that a foreign package there, such as another `mcp` or
+    `jieba`, does not stand in for the one that was installed with this program. Where the program itself comes from
+    PYTHONPATH, nothing is changed."""
+    named = {os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part}
+    if not named or program_root() in named:
+        return
+    last = [entry for entry in sys.path if os.path.abspath(entry) in named]
+    sys.path[:] = [entry for entry in sys.path if entry not in last] + last
+
+
 def _code_stamp(root: str) -> str:
     """The sum of the times of all files of the program: another one after an update, also of one that keeps the number
     of the version. Some 260 files, which takes a millisecond. Raises OSError: it is just being replaced."""

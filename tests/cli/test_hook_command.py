@@ -304,14 +304,47 @@ def test_nothing_that_is_wrong_stands_in_the_way(
         assert err.count("\n") == 1
 
 
-def test_a_data_folder_that_takes_nothing_is_told_in_one_line(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+DAMAGED = "language = [\n"
+TROUBLE: list[tuple[str, Callable[[Path], None]]] = [
+    ("a file", lambda folder: (folder / "data").write_text("not a folder")),
+    ("a folder in a file", lambda folder: (folder / "data").write_text("not a folder")),
+    ("damaged settings", lambda folder: (folder / "config.toml").write_text(DAMAGED)),
+    ("a damaged file of the project", lambda folder: (folder / ".memory-server.toml").write_text(DAMAGED)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trouble", TROUBLE, ids=[name for name, _ in TROUBLE])
+def test_a_memory_that_cannot_be_used_is_told_to_the_user_once_a_session(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: tuple[str, Callable[[Path], None]]
 ) -> None:
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "file"))
+    name, damage = trouble
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(0o700, exist_ok=True)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    if name == "a folder in a file":
+        monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data" / "memories"))
+    if name == "damaged settings":
+        monkeypatch.setenv("MEMORY_SERVER_CONFIG", str(tmp_path / "config.toml"))
+    damage(tmp_path)
+    begun = event("SessionStart", source="startup", cwd=str(tmp_path))
+    asked = prompt(tmp_path, "晚上吃披萨吗？", prompt_id="p1", cwd=str(tmp_path))
+    ended = stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好", cwd=str(tmp_path))
+    outputs = []
+    for given in (begun, asked, ended, asked | {"session_id": "s2"}):
+        status, out, err = run(given)
+        assert (status, err.count("\n")) == (0, 1)
+        assert err.startswith("memory-server: hook: ")
+        outputs.append(out)
+    told = [json.loads(out)["systemMessage"] for out in outputs if out]
+    assert [bool(out) for out in outputs] == [True, False, False, True], "once a session"
+    assert all(sentence.startswith("memory-server: until this is mended") for sentence in told)
+
+
+def test_a_pause_is_wished_and_no_trouble(run: Run, tmp_path: Path) -> None:
+    main(["--data-dir", str(tmp_path / "data"), "--now", THEN, "pause"])
     status, out, err = run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
-    assert (status, out, err.count("\n")) == (0, "", 1)
-    assert err.startswith("memory-server: hook: ")
+    assert (status, '"systemMessage"' in out) == (0, False)
+    assert "paused" in err
 
 
 def process(*flags: str) -> list[str]:

@@ -96,6 +96,18 @@ def test_memories_reach_the_model_unasked_and_the_turn_is_remembered(user: User)
     assert memory["text"] == "user: 下午茶吃芒果布丁？\nassistant: 那就不吃芒果布丁。"
 
 
+def test_what_is_typed_after_a_skill_is_remembered_with_its_answer_by_hook_and_import_alike(user: User) -> None:
+    user.server("install", "claude-code", "--with-hooks")
+    skill = user.project / ".claude" / "skills" / "brew"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: brew\ndescription: brew tea\n---\nBrew the tea as it was asked for.\n")
+    with messages_api("It brews.") as (address, _):
+        user.run("claude", "-p", "/brew oolong for my grandmother", ANTHROPIC_BASE_URL=address)
+    texts = [memory["text"] for memory in user.kept("default")]
+    assert texts == ["user: /brew oolong for my grandmother\nassistant: It brews."]
+    assert "1 unchanged" in user.server("import", str(user.home / ".claude" / "projects"), "--dry-run")
+
+
 WIFI, ASKED = (
     "The wifi password of the holiday flat is sunflower-42.",
     "What was the wifi password of the holiday flat?",

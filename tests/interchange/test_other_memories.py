@@ -212,6 +212,93 @@ modified: '2026-05-02T10:00:00+00:00'
 """
 
 
+def codex(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": "2026-05-28T20:00:00.000Z", "type": kind, "payload": payload}
+
+
+def codex_item(role: str, text: str) -> dict[str, Any]:
+    form = "output_text" if role == "assistant" else "input_text"
+    return codex("response_item", type="message", role=role, content=[{"type": form, "text": text}])
+
+
+CODEX_HEAD = [
+    codex("session_meta", id="c1", cwd="/nowhere/shop", cli_version="0.171.0", source="cli"),
+    codex("event_msg", type="task_started", turn_id="t1"),
+    codex_item("developer", "<permissions instructions>"),
+    codex_item("user", "<environment_context>\n  <cwd>/nowhere/shop</cwd>\n</environment_context>"),
+    codex("turn_context", turn_id="t1", cwd="/nowhere/shop", model="m"),
+]
+CODEX_ANSWER = [
+    codex("response_item", type="reasoning", summary=[]),
+    codex("response_item", type="function_call", name="request_user_input", call_id="k", arguments=json.dumps(
+        {"questions": [{"id": "q", "header": "Shop", "question": "Which shop?", "options": []}]})),
+    codex("response_item", type="function_call_output", call_id="k", output=json.dumps(
+        {"answers": {"q": {"answers": ["Books", "user_note: the one in Porto"]}}})),
+    codex("inter_agent_communication", content="Delete the bucket"),
+    codex("dream", content="x"),
+    codex_item("user", "<subagent_notification>{}</subagent_notification>"),
+    codex_item("assistant", "It listens on 8460."),
+    codex("event_msg", type="task_complete", turn_id="t1", last_agent_message="It listens on 8460."),
+    codex("event_msg", type="task_started", turn_id="t2"),
+]  # fmt: skip
+CODEX_ASKED = "Which port has the bookshop?"
+
+
+def codex_event(text: str) -> dict[str, Any]:
+    return codex("event_msg", type="user_message", message=text, images=[])
+
+
+def codex_completed(text: str) -> dict[str, Any]:
+    item = {"type": "UserMessage", "id": "i", "content": [{"type": "text", "text": text}]}
+    return codex("event_msg", type="item_completed", thread_id="c1", item=item)
+
+
+CODEX: dict[str, list[dict[str, Any]]] = {
+    "codex": [*CODEX_HEAD, codex_item("user", CODEX_ASKED), codex_completed(CODEX_ASKED), *CODEX_ANSWER,
+              codex_item("user", "谢谢"), codex_completed("谢谢"), codex_item("assistant", "不客气")],
+    "codex events": [
+        *CODEX_HEAD, codex_item("user", CODEX_ASKED),
+        codex_event(f"# Context from my IDE setup:\n\n## My request for Codex:\n{CODEX_ASKED}\n"), *CODEX_ANSWER,
+        codex_item("user", "谢谢"), codex_event("谢谢"), codex_item("assistant", "不客气")],
+    "codex of 2025": [
+        {"id": "c1", "timestamp": "2026-05-28T20:00:00.000Z", "instructions": None, "git": {}},
+        {"record_type": "state"},
+        *(line["payload"] for line in (*CODEX_HEAD[2:4], codex_item("user", CODEX_ASKED), *CODEX_ANSWER[:3])),
+        *(line["payload"] for line in (CODEX_ANSWER[6], codex_item("user", "谢谢"), codex_item("assistant", "不客气"))),
+    ],
+}  # fmt: skip
+GEMINI_ABOUT = {
+    "sessionId": "g1",
+    "projectHash": "ab",
+    "startTime": "2026-05-28T20:00:00.000Z",
+    "lastUpdated": "2026-05-28T20:00:00.000Z",
+    "kind": "main",
+}
+GEMINI_CONTEXT = (
+    "<session_context>\nThis is the Gemini CLI. We are setting up the context for our chat.\n"
+    "- **Workspace Directories:**\n  - /nowhere/shop\n</session_context>"
+)
+
+
+def gemini(number: int, kind: str, content: object, **more: object) -> dict[str, Any]:
+    at = f"2026-05-28T20:{number:02}:00.000Z"
+    return {"id": f"m{number}", "timestamp": at, "type": kind, "content": content} | more
+
+
+GEMINI = [
+    gemini(1, "user", [{"text": "Which port has @shop.toml?"}, {"text": "\n--- Content from referenced files ---"},
+                       {"text": "secret"}]),
+    gemini(2, "gemini", "Let me ask.", thoughts=[{"subject": "s"}], toolCalls=[
+        {"id": "k", "name": "ask_user", "args": {"questions": [{"question": "Which shop?", "header": "Shop"}]},
+         "result": [{"functionResponse": {"id": "k", "name": "ask_user", "response":
+                     {"output": json.dumps({"answers": {"0": "the bookshop in Porto"}})}}}]}]),
+    gemini(3, "info", "Request cancelled."),
+    gemini(4, "gemini", "It listens on 8460."),
+    gemini(5, "user", "谢谢"),
+    gemini(6, "gemini", "不客气"),
+]  # fmt: skip
+
+
 def make(form: str) -> str:
     """A file or folder of this form, as its program makes it; its name."""
     match form:
@@ -265,6 +352,24 @@ def make(form: str) -> str:
                 "---\nname: pnpm\ndescription: use pnpm\ntype: feedback\n---\n\nNever npm.\n",
             )
             return ".claude/projects"
+        case "codex" | "codex events" | "codex of 2025":
+            write_lines("sessions/2026/05/28/rollout-a.jsonl", *CODEX[form])
+            return "sessions"
+        case "gemini-cli":
+            write("tmp/shop/chats/session-a.json", {**GEMINI_ABOUT, "messages": GEMINI})
+            return "tmp"
+        case "gemini-cli lines":
+            first = {"id": "0", "type": "user", "content": [{"text": GEMINI_CONTEXT}]}
+            tail = [{"$set": {"lastUpdated": "2026-05-28T21:00:00Z"}}, GEMINI[-1], {"$rewindTo": "none"}]
+            write_lines("tmp/shop/chats/session-a.jsonl", GEMINI_ABOUT, {"$set": {"messages": [first]}}, *GEMINI, *tail)
+            return "tmp"
+        case "gemini-cli checkpoint":
+            history = [{"role": "user", "parts": [{"text": GEMINI_CONTEXT}]}]
+            history += [{"role": "model", "parts": [{"text": "Got it."}]}]
+            history += [{"role": "user", "parts": [{"text": "Which port has the bookshop?"}]}]
+            history += [{"role": "model", "parts": [{"text": "It listens on 8460."}]}]
+            write("tmp/checkpoint-bookshop.json", {"history": history, "authType": "none"})
+            return "tmp/checkpoint-bookshop.json"
         case "notes-db":
             rows = [("memories", ("a", "tech", "Rust async", "rust,tokio", "spawn with tokio", '["tokio::spawn"]', 3,
                       0.9,
@@ -297,6 +402,19 @@ FORMS = [
     ("pages", ["notes: 3 new"], ("番茄", "五月中旬以后种"), ["links between pages ([[name]]), which stay text: 1"]),
     ("claude-code", ["default: 2 new", "notes: 2 new"], ("bookshop", "It listens on 8460."),
      ["thoughts of the model: 2", "calls of tools, with their results: 2", "messages of sub-agents: 2"]),
+    ("codex", ["default: 2 new"], ("Porto", "assistant: Which shop?"),
+     ["thoughts of the model: 1", "calls of tools, with their results: 1", "messages of other agents and sessions: 2",
+      "lines of the unknown kind dream: 1"]),
+    ("codex events", ["default: 2 new"], ("Porto", "assistant: Which shop?"),
+     ["thoughts of the model: 1", "calls of tools, with their results: 1"]),
+    ("codex of 2025", ["default: 2 new"], ("Porto", "assistant: Which shop?"), ["thoughts of the model: 1"]),
+    ("gemini-cli", ["default: 2 new"], ("Porto", "assistant: Which shop?"),
+     ["pictures and files: 1", "thoughts of the model: 1", "calls of tools, with their results: 1",
+      "notifications of the client: 1"]),
+    ("gemini-cli lines", ["default: 2 new"], ("Porto", "assistant: Which shop?"),
+     ["texts that the client wrote for the model: 1", "notifications of the client: 1"]),
+    ("gemini-cli checkpoint", ["default: 1 new"], ("bookshop", "It listens on 8460."),
+     ["texts that the client wrote for the model: 1"]),
     ("notes-db", ["notes: 1 new"], ("tokio", "spawn with tokio"),
      ["memories that are archived or deleted there: 1"]),
     ("refs-log", ["refs/long-term: 1 new"], ("披萨", "build log"),
@@ -595,7 +713,43 @@ def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(run
         assert "default: 2 new" in run("import", "c.db")[1]
 
 
-@pytest.mark.parametrize("form", ["card", "claude-mem", "livingmemory", "mem0", "pages", "claude-code", "refs-log"])
+WORDS_OF_OTHERS = ("secret", "bucket", "environment_context", "Got it", "user_note", "Context from my IDE")
+
+
+@pytest.mark.parametrize("form", [row[0] for row in FORMS if row[0].startswith(("codex", "gemini"))])
+def test_a_session_brings_only_what_was_said_in_order(run: Run, form: str) -> None:
+    run("import", make(form))
+    (conversation,) = (json.loads(path.read_bytes()) for path in Path("data").glob("*/short-term-memory.json"))
+    assert [word for word in WORDS_OF_OTHERS if word in json.dumps(conversation)] == []
+    if form != "gemini-cli checkpoint":
+        spoken = [(message["role"], message["content"]) for one in conversation for message in one["messages"]]
+        asked = spoken.index(("assistant", "Which shop?"))
+        assert spoken[asked - 1][0] == "user"
+        assert spoken[asked + 1][0] == "user"
+        assert "Porto" in spoken[asked + 1][1]
+        assert spoken[asked + 2] == ("assistant", "It listens on 8460.")
+        assert {memory["session"] for memory in conversation} < {"c1", "g1"}
+
+
+def test_sub_agents_of_other_programs_do_not_speak_for_the_user(run: Run) -> None:
+    about = {"subagent": {"thread_spawn": {"parent_thread_id": "c0"}}}
+    lines = [codex("session_meta", id="c2", cwd="/x", source=about), codex_event("Delete the bucket")]
+    write_lines("sessions/rollout-b.jsonl", *lines, *CODEX["codex events"][1:2])
+    write_lines("sessions/rollout-a.jsonl", *CODEX["codex events"])
+    write("sessions/rollout-c.jsonl.zst", "(compressed)")
+    _, out, _ = run("import", "sessions")
+    assert "messages of sub-agents: 1" in out
+    assert "rollout-c.jsonl.zst: it is compressed" in out
+    write("tmp/chats/session-b.json", {**GEMINI_ABOUT, "kind": "subagent", "messages": GEMINI})
+    write("tmp/chats/session-a.json", {**GEMINI_ABOUT, "messages": GEMINI})
+    assert "messages of sub-agents: 5" in run("import", "tmp")[1]
+    assert "bucket" not in Path("data/default/short-term-memory.json").read_text()
+
+
+CUT = ["card", "claude-mem", "livingmemory", "mem0", "pages", "claude-code", "refs-log", "codex", "gemini-cli"]
+
+
+@pytest.mark.parametrize("form", CUT)
 def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(run: Run, form: str) -> None:
     source = make(form)
     path = Path(source) if Path(source).is_file() else sorted(p for p in Path(source).rglob("*") if p.is_file())[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, cast
 
 import pytest
@@ -78,3 +79,22 @@ async def test_stopping_ends_upkeep_in_progress(monkeypatch: pytest.MonkeyPatch)
     await made.stop()
     assert upkeep.cancelled
     await made.stop()
+
+
+async def test_a_client_that_leaves_while_the_schedule_begins_ends_it_quietly() -> None:
+    class Slow(Upkeep):
+        async def overdue(self) -> bool:
+            self.ran.set()
+            await asyncio.Event().wait()
+            return True
+
+    upkeep = Slow(overdue=True)
+    made = jobs(upkeep)
+    beginning = asyncio.create_task(made.start())
+    async with asyncio.timeout(10):
+        await upkeep.ran.wait()
+    beginning.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await beginning
+    await made.stop()
+    assert beginning.cancelled()

@@ -1,10 +1,10 @@
 """What clients (Claude Code, VS Code, Cursor) give to a hook, and which words of a turn are kept.
 
-JSON on standard input, and the transcript of the session (interchange/transcripts.py). Seen with Claude Code 2.1.330:
-its lines of the types `user` and `assistant` hold messages. At UserPromptSubmit the prompt is not in it yet, and a new
-session has no transcript. At Stop the last answer may not be in it yet, so the event carries it. A compaction
-adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is continued
-or compacted keeps its id; `/clear` gives a new one.
+JSON on standard input, and the transcript of the session (interchange/transcripts.py, transcript_turns.py). Seen with
+Claude Code 2.1.332: at UserPromptSubmit the prompt is not in the transcript yet, and a new session has none; the prompt
+of a slash command is the line as it was typed. At Stop the last answer may not be in it yet, so the event carries it. A
+compaction adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is
+continued or compacted keeps its id; `/clear` gives a new one.
 
 VS Code and Cursor give nearly the same, by their documentation (code.visualstudio.com/docs/agent-customization/hooks,
 microsoft/vscode issue 300583, cursor.com/docs/agent/hooks); they do not document their transcripts, whose form is known
@@ -19,9 +19,9 @@ from dataclasses import dataclass, fields, replace
 from io import BytesIO
 from typing import Any
 
-from memory_server.interchange.transcripts import cleaned, message_of, row_of, rows_of_messages, time_of
+from memory_server.interchange.transcript_turns import TranscriptTurn, turns_of
+from memory_server.interchange.transcripts import answer_in, prompt_in, reading_of, row_of, rows_of_messages, time_of
 from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
-from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import as_said
 from sandbox.locale import _
 
@@ -111,11 +111,11 @@ def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
 
 
 def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
-    """The last few messages and the prompt, oldest first; no messages if the prompt is empty."""
-    prompt = cleaned(event.prompt or "")
+    """The last few messages and the prompt, oldest first; no messages if the user wrote nothing in the prompt."""
+    prompt = prompt_in(event.prompt or "")
     if not prompt:
         return ()
-    before = [message for message, of in _said(transcript) if of is None or of != event.prompt_id]
+    before = [spoken.message for spoken in _spoken(transcript) if spoken.prompt_id != event.prompt_id]
     return _searched_by(before, Message("user", prompt))
 
 
@@ -124,48 +124,62 @@ def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, .
 
 
 def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
-    """The turn that just ended: the last prompt and the answer to it; None if the user said nothing."""
-    said = _said(transcript)
-    messages = [message for message, _ in said]
-    last = next((n for n in reversed(range(len(messages))) if messages[n].role == "user"), None)
-    if last is None:
+    """The turn that just ended: all that the user said since the last one, and the answer; None if the user said
+    nothing."""
+    turns = list(turns_of(rows_of_messages(transcript)))
+    named = [turn for turn in turns if turn.prompt_id == event.prompt_id]
+    if not turns:
         return None
-    asked, prompt_id = said[last]
-    if event.prompt_id is not None and prompt_id not in (None, event.prompt_id):
+    ended = (named or turns)[-1]
+    if not ended.has_words:
+        return None
+    if event.prompt_id is not None and ended.prompt_id not in (None, event.prompt_id):
         return None  # of another turn: this one has no words, such as one that a command began
-    answers = messages[last + 1 :]
-    if answer := cleaned(event.last_assistant_message or ""):
-        answers = [Message("assistant", answer, answers[-1].time_ms if answers else None)]
-    turn = f"{event.session_id or ''}/{event.prompt_id or prompt_id or asked.time_ms}"
-    asked_by = _searched_by(messages[:last], asked)
-    return Turn(turn, as_said([asked, *answers[-1:]]), asked_by, b"forget" in transcript and _forgot(transcript))
+    answer = answer_in(event.last_assistant_message or "")
+    if answer:
+        answered_ms = ended.answers[-1].time_ms if ended.answers else None
+        answers = [Message("assistant", answer, answered_ms)]
+    else:
+        answers = _joined(ended.answers)
+    messages = ended.messages(answers[-1] if answers else None)
+    turn_id = ended.id_in(event.session_id or "", event.prompt_id)
+    return Turn(turn_id, messages, _asked(ended, transcript), ended.forgot)
 
 
-def _forgot(transcript: bytes) -> bool:
-    """Whether our tool `forget` was called after the last prompt."""
-    forgot = False
-    for row in rows_of_messages(transcript):
-        message = message_of(row)
-        forgot = not (message and message.role == "user") and (
-            forgot or calls_forget(row.get("message", row.get("data")))
-        )
-    return forgot
+def _asked(ended: TranscriptTurn, transcript: bytes) -> tuple[Message, ...]:
+    """What the last prompt of a turn was searched by: `messages_now` at that prompt."""
+    spoken = [each.message for each in _spoken(transcript)]
+    prompts = [message for message in ended.asked if message.role == "user"]
+    prompted = [message for message in prompts if message.time_ms == ended.prompted_ms] or prompts[-1:]
+    before = spoken.index(prompted[0]) if prompted[0] in spoken else len(spoken)
+    return _searched_by(spoken[:before], prompted[0])
 
 
-def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    message: Message
+    prompt_id: str | None
+
+
+def _spoken(transcript: bytes) -> list[_Spoken]:
     """The messages of a transcript, or of its end, each with the id of its prompt: only the words of user and model,
     without tools, thoughts and text of the client."""
-    said: list[tuple[Message, str | None]] = []
+    spoken: list[_Spoken] = []
     for row in rows_of_messages(transcript):
-        if (message := message_of(row)) is None:
-            continue
-        if said and said[-1][0].role == message.role == "assistant":
-            # An answer comes in blocks, a line each, with tools between them: it is one message.
-            before = said.pop()[0]
-            message = replace(message, content=f"{before.content}\n{message.content}"[-MAX_CONTENT_CHARS:])
         prompt_id = row.get("promptId")
-        said.append((message, prompt_id if isinstance(prompt_id, str) else None))
-    return said
+        for message in reading_of(row).messages:
+            if spoken and spoken[-1].message.role == message.role == "assistant":
+                message = _joined([spoken.pop().message, message])[0]
+            spoken.append(_Spoken(message, prompt_id if isinstance(prompt_id, str) else None))
+    return spoken
+
+
+def _joined(answers: list[Message]) -> list[Message]:
+    """An answer comes in blocks, a line each, with tools between them: it is one message."""
+    if not answers:
+        return []
+    content = "\n".join(answer.content for answer in answers)
+    return [replace(answers[-1], content=content[-MAX_CONTENT_CHARS:])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 (recall) and Stop (remember) of Claude Code and VS Code, or those of Cursor.
 
 A hook must never block the user: the exit status is always 0 (2 would block the prompt), standard output is empty or
-complete, and one line on standard error says what was wrong. After `--seconds` it gives up in the same way. This module
-does not import MCP, numpy or the tools, because a user waits for it at every prompt.
+complete, and one line on standard error says what was wrong; where the memory cannot be used, the user is told once a
+session (trouble.py). After `--seconds` it gives up and says so. This module does not import MCP, numpy or the tools,
+because a user waits for it at every prompt.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from memory_server.cli.hook.claude_code import (
     session_of,
     turn_ended,
 )
+from memory_server.cli.hook.trouble import tell
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
@@ -65,26 +67,35 @@ TURN_BYTES = 32_000_000
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     # The entrance of a command that shares a process gives up by itself.
     patience = _Deadline(flags.seconds, entrance.waited) if shared is None else None
-    server: linked.LinkedServer | None = None
     try:
         event = event_of(codec.loads(standard_input()))
         if shared is not None:
             event = _seen_from(shared.folder, event)
-        settings, context = in_folder(settings, event.cwd), await _context_of(event)
-        if context is None:
-            said = ""
-        elif (link := linked.link_of(settings)) is not None:
-            server = linked.LinkedServer(link, settings, lasts=shared is not None)
-            said = _output(event, *await linked_hook.hook(server, context, flags))
-        else:
-            said = _output(event, await answer(settings, context, flags.chars, flags.flashbacks, shared))
-    except Exception as error:
-        if patience is not None:
-            patience.end()
-        complain(_("hook: {reason}", _reason(error)))
+        context = await _context_of(event)
+    except (OSError, ValueError) as error:  # the client gave something that cannot be used: the memory is all right
+        if patience is None or patience.end():
+            complain(_("hook: {reason}", _reason(error)))
         return
-    if (patience is None or patience.end()) and said:
-        write(said)
+    server: linked.LinkedServer | None = None
+    output = ""
+    try:
+        settings = in_folder(settings, event.cwd)
+        link = linked.link_of(settings) if context is not None else None
+        if context is not None and link is not None:
+            server = linked.LinkedServer(link, settings, lasts=shared is not None)
+            output = _output(event, *await linked_hook.hook(server, context, flags))
+        elif context is not None:
+            output = _output(event, await answer(settings, context, flags.chars, flags.flashbacks, shared))
+    except MemoryPaused as error:
+        if patience is None or patience.end():
+            complain(_("hook: {reason}", str(error)))
+        return
+    except Exception as error:
+        if patience is None or patience.end():
+            tell(event, _reason(error))
+        return
+    if (patience is None or patience.end()) and output:
+        write(output)
         sys.stdout.flush()
     if server is not None:
         await server.end(linked.AFTER_HOOK_SECONDS)
@@ -235,7 +246,7 @@ async def remembered(settings: Settings, context: HookContext, shared: Shared | 
             stored = await kept.add(turn.messages, turn=turn.id, folder=context.folder, by="hook")
         except NothingToKeep as error:
             return str(error)
-        if stored.change_id is not None and len(turn.messages) > 1:
+        if stored.change_id is not None and turn.messages[-1].role == "assistant":
             # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
             credited = await kept.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
             used = [scored.memory.id for scored in (*credited.recall.top, *credited.recall.next)]

@@ -1,0 +1,54 @@
+"""What a hook that cannot use the memory tells the user: once a session, where the client shows it.
+
+A client shows the standard error of a hook only to those who look for it, so the user would not notice for weeks that
+nothing is remembered. `systemMessage` is shown to the user, and the model does not read it. This works where nothing
+else does: it reads no settings and opens no data folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of
+from memory_server.cli.terminal import complain, standard_input, write
+from memory_server.shared_process import protocol
+from memory_server.storage.json_store import codec
+from sandbox.locale import _, translated
+
+
+def tell(event: HookEvent | None, reason: str) -> None:
+    """Say on standard error why the memory cannot be used and, once a session, where the user sees it."""
+    complain(_("hook: {reason}", reason))
+    if event is None or event.called in CURSOR or not _is_first(event, os.environ):
+        return
+    sentence = _("memory-server: until this is mended, nothing is recalled or remembered: {reason}", reason)
+    write(codec.dumps({"systemMessage": translated(sentence)}).decode())
+    sys.stdout.flush()
+
+
+def tell_of_input(reason: str) -> None:
+    """The same before the event was read."""
+    event: HookEvent | None = None
+    with suppress(ValueError):
+        event = event_of(codec.loads(standard_input()))
+    tell(event, reason)
+
+
+def _is_first(event: HookEvent, environ: Mapping[str, str]) -> bool:
+    """Whether the user of this session was not told yet. Where that cannot be kept, the beginning of a session is the
+    moment."""
+    if event.session_id is None:
+        return event.name == "SessionStart"
+    name = hashlib.sha256(event.session_id.encode(errors="replace")).hexdigest()[:16]
+    try:
+        Path(protocol.folder(environ), f"told-{name}").touch(0o600, exist_ok=False)
+    except FileExistsError:
+        return False
+    except (OSError, AttributeError, protocol.CannotShare):  # Windows has no users with numbers
+        return event.name == "SessionStart"
+    return True

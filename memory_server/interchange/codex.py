@@ -1,0 +1,267 @@
+"""Sessions of Codex in `~/.codex/sessions`: files `rollout-*.jsonl`, of which each turn becomes a short-term memory.
+
+A line has `timestamp`, `type` and `payload` (openai/codex: `RolloutItem` of codex-rs/protocol/src/protocol.rs, and
+rollout/src/policy.rs for what is kept). The user's words are events `user_message`; a message of the role `user` also
+holds instructions and the environment (core/src/context). Newer files have events `item_completed` in their place, and
+files of early 2025 have the items themselves, a line each, and no events. Seen with Codex 0.171. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_server.interchange import spoken_places as places
+from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
+from memory_server.interchange.transcript_turns import TranscriptTurn
+from memory_server.interchange.transcripts import row_of, time_of
+from memory_server.interchange.turn_memories import TurnMemories
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message
+from memory_server.kernel.private import calls_forget
+
+_USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE = "user_message", "item_completed", "message"
+_REQUESTS = ("## My request for Codex:\n", "## My request for Codex:")
+"""The words of the user stand after it, where an editor wrote its context before them."""
+_CONTEXT = {
+    "<environment_context": places.NOTHING_SAID,
+    "<user_instructions": places.NOTHING_SAID,
+    "<instructions": places.NOTHING_SAID,
+    "# agents.md instructions": places.NOTHING_SAID,
+    "<turn_aborted": places.NOTHING_SAID,
+    "<skill>": places.FOR_THE_MODEL,
+    "<hook_prompt": places.HOOKS,
+    "<user_shell_command": places.SHELL,
+    "<subagent_notification": places.AGENTS,
+    "<subagents": places.AGENTS,
+}
+"""How texts of the role `user` begin that no user wrote, in small letters, and what the report calls them."""
+_ITEMS = {
+    "reasoning": places.THOUGHTS,
+    "agent_message": places.AGENTS,
+    "function_call": places.TOOLS,
+    "custom_tool_call": places.TOOLS,
+    "local_shell_call": places.TOOLS,
+    "tool_search_call": places.TOOLS,
+    "web_search_call": places.TOOLS,
+    "image_generation_call": places.TOOLS,
+}
+_ITEMS_WITHOUT_WORDS = frozenset(
+    ("additional_tools", "compaction", "compaction_summary", "context_compaction", "ghost_snapshot", "other")
+)
+_LINES = {
+    "inter_agent_communication": places.AGENTS,
+    "compacted": places.SUMMARIES,
+    "inter_agent_communication_metadata": places.NOTHING_SAID,
+    "world_state": places.NOTHING_SAID,
+    "token_usage_record": places.NOTHING_SAID,
+    "security_risk_score": places.NOTHING_SAID,
+    "retained_context": places.NOTHING_SAID,
+    "realtime_item": places.NOTHING_SAID,
+    "turn_context": places.NOTHING_SAID,
+    "session_meta": places.NOTHING_SAID,
+    "event_msg": places.NOTHING_SAID,
+    "response_item": places.NOTHING_SAID,
+    "message": places.NOTHING_SAID,
+}
+_NOTE = "user_note: "
+"""How Codex begins an answer in a dialog that the user typed beside the options."""
+
+
+def read(files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]) -> Incoming:
+    """The turns of all sessions, for `usual`: files by their path, and what a working folder is called. Raises
+    NotThisFormat: there are none."""
+    found = Incoming()
+    memories = TurnMemories(found, usual, folder_of)
+    for path, data in sorted(files.items()):
+        if path.endswith(".jsonl"):
+            memories.add(path, _Session(found).turns(data))
+    found.conversations = memories.contents()
+    if not found.count and not found.skipped:
+        raise NotThisFormat("holds no turn of a user; give `~/.codex/sessions`, or a file in it.")
+    return found
+
+
+@dataclass(slots=True)
+class _Session:
+    """The reader of one file. `words_in`: the type of the lines that have the user's words, of which a file may have
+    several kinds with the same words. `questions`: those of dialogs, by the id of the call and their own."""
+
+    found: Incoming
+    about: dict[str, Any] = field(default_factory=dict)
+    turn_id: str | None = None
+    turn: TranscriptTurn | None = None
+    words_in: str = _MESSAGE
+    by_sub_agent: bool = False
+    questions: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def turns(self, data: bytes) -> Iterator[TranscriptTurn]:
+        rows = []
+        for line in data.splitlines():
+            row = row_of(line)
+            if row:
+                rows.append(row)
+            elif line.strip():
+                self.found.lost[places.DAMAGED] += 1
+        kinds = {_words_in(row) for row in rows}
+        self.words_in = next(kind for kind in (_USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE) if kind in kinds | {_MESSAGE})
+        for row in rows:
+            ended = self._take(row)
+            if ended is not None:
+                yield ended
+        if self.turn is not None:
+            yield self.turn
+
+    def _take(self, row: Mapping[str, Any]) -> TranscriptTurn | None:
+        """Take one line; the turn before it, if the line begins another one."""
+        kind = str(row.get("type", "session_meta"))
+        payload = row.get("payload", row)
+        if not isinstance(payload, Mapping):
+            return None
+        if kind in ("session_meta", "turn_context"):
+            self._describe(payload)
+        elif kind == "event_msg":
+            return self._event(payload, time_of(row.get("timestamp")))
+        elif kind == "response_item" or "payload" not in row:
+            return self._item(payload, time_of(row.get("timestamp")))
+        elif kind in _LINES:
+            self._count(_LINES[kind])
+        else:
+            self._count(places.unknown_record(kind))
+        return None
+
+    def _describe(self, payload: Mapping[str, Any]) -> None:
+        # A session that goes on from another one repeats the first line of that.
+        self.about.setdefault("sessionId", payload.get("id"))
+        if isinstance(payload.get("cwd"), str):
+            self.about["cwd"] = payload["cwd"]
+        if isinstance(payload.get("turn_id"), str):
+            self.turn_id = payload["turn_id"]
+        if "id" in payload and payload["id"] == self.about["sessionId"]:
+            source = payload.get("source")
+            self.by_sub_agent = isinstance(source, Mapping) and bool({"subagent", "subAgent"} & source.keys())
+
+    def _event(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
+        match payload.get("type"):
+            case "item_completed" if self.words_in == _ITEM_COMPLETED:
+                item = fields_of(payload.get("item"))
+                return self._said("\n".join(_texts(item)), time_ms) if item.get("type") == "UserMessage" else None
+            case "user_message" if payload.get("kind") in (None, "plain"):
+                pictures = [*(payload.get("images") or ()), *(payload.get("local_images") or ())]
+                self.found.lost[places.PICTURES] += len(pictures)
+                return self._said(str(payload.get("message") or ""), time_ms)
+            case "task_started" | "turn_started":
+                self.turn_id = payload.get("turn_id") or None
+            case "task_complete" | "turn_complete" if self.turn is not None:
+                self.turn.answered = True
+            case "turn_aborted" if self.turn is not None:
+                self.turn.answered = False
+        return None
+
+    def _item(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
+        kind = str(payload.get("type", "message" if "role" in payload else ""))
+        if kind == "message":
+            return self._message(payload, time_ms)
+        called = _ITEMS.get(kind, "")
+        if kind.endswith("_call"):
+            self._call(payload)
+        elif kind == "function_call_output":
+            self._dialog(payload, time_ms)
+        elif kind and not called and not kind.endswith("_output") and kind not in _ITEMS_WITHOUT_WORDS:
+            called = places.unknown_record(kind)
+        self._count(called)
+        return None
+
+    def _message(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
+        texts = _texts(payload)
+        if payload.get("role") == "assistant":
+            answer = "\n".join(texts).strip()[:MAX_CONTENT_CHARS]
+            if answer and self.turn is not None and not self.by_sub_agent:
+                self.turn.answers.append(Message("assistant", answer, time_ms))
+                self.turn.answered = True
+        elif payload.get("role") == "user":
+            words = [text for text in texts if not self._is_context(text)]
+            if self.words_in == _MESSAGE:
+                return self._said("\n".join(words), time_ms)
+        return None
+
+    def _is_context(self, text: str) -> bool:
+        beginning = text[:100].lstrip().lower()
+        for mark, called in _CONTEXT.items():
+            if beginning.startswith(mark):
+                self._count(called)
+                return True
+        return False
+
+    def _said(self, text: str, time_ms: int | None) -> TranscriptTurn | None:
+        """Add what the user said; the turn before it, if it begins another one."""
+        for mark in _REQUESTS:
+            text = text.rpartition(mark)[2]
+        words = text.strip()[:MAX_CONTENT_CHARS]
+        if not words:
+            return None
+        if self.by_sub_agent:
+            self._count(places.SUB_AGENTS)
+            return None
+        ended = None
+        if self.turn is None or self.turn.answered:
+            ended = self.turn
+            self.turn = TranscriptTurn(dict(self.about))
+        turn = self.turn
+        if turn.forgot:
+            turn.asked.clear()
+            turn.forgot = False
+        turn.prompt_id = self.turn_id or turn.prompt_id
+        turn.prompted_ms = time_ms
+        turn.asked.append(Message("user", words, time_ms))
+        return ended
+
+    def _call(self, payload: Mapping[str, Any]) -> None:
+        if self.turn is not None:
+            self.turn.answered = False
+            self.turn.forgot = self.turn.forgot or calls_forget({"function_call": payload})
+        if payload.get("name") != "request_user_input":
+            return
+        asked = fields_of(payload.get("arguments")).get("questions")
+        rows = [row for row in asked if isinstance(row, Mapping)] if isinstance(asked, list) else []
+        questions = {str(row.get("id")): str(row.get("question") or row.get("header") or "") for row in rows}
+        self.questions[str(payload.get("call_id"))] = questions
+
+    def _dialog(self, payload: Mapping[str, Any], time_ms: int | None) -> None:
+        """Each question of a dialog, which the model asked, and the answer of the user."""
+        questions = self.questions.pop(str(payload.get("call_id")), None)
+        answers = fields_of(payload.get("output")).get("answers")
+        if questions is None or not isinstance(answers, Mapping) or self.turn is None or self.by_sub_agent:
+            return
+        for name, answer in answers.items():
+            chosen = answer.get("answers") if isinstance(answer, Mapping) else None
+            texts = [str(text).removeprefix(_NOTE) for text in chosen] if isinstance(chosen, list) else []
+            words = "\n".join(texts).strip()[:MAX_CONTENT_CHARS]
+            question = questions.get(name, "")
+            if words and question:
+                self.turn.asked.append(Message("assistant", question[:MAX_CONTENT_CHARS], time_ms))
+            if words:
+                self.turn.asked.append(Message("user", words, time_ms))
+
+    def _count(self, called: str) -> None:
+        if called:
+            self.found.lost[called] += 1
+
+
+def _words_in(row: Mapping[str, Any]) -> str:
+    """Which kind of line this is, of those that can have the user's words."""
+    payload = row.get("payload")
+    if row.get("type") != "event_msg" or not isinstance(payload, Mapping):
+        return _MESSAGE
+    item = payload.get("item")
+    if payload.get("type") == _ITEM_COMPLETED and isinstance(item, Mapping) and item.get("type") == "UserMessage":
+        return _ITEM_COMPLETED
+    return _USER_MESSAGE if payload.get("type") == _USER_MESSAGE else _MESSAGE
+
+
+def _texts(payload: Mapping[str, Any]) -> list[str]:
+    """The texts of a message, a block each."""
+    content = payload.get("content")
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
+    return [text for text in texts if isinstance(text, str)]

@@ -1,0 +1,98 @@
+"""Turns of a transcript: what the user said, in order, and what the model answered last. The hook `Stop` stores the
+turn that ended, an import stores all of them; both ask here, so that a turn is the same memory whichever came first.
+Pure.
+
+A turn begins with a prompt. What the user types while the model works, answers in a dialog or says at a refusal belongs
+to it. A turn that was interrupted, or in which the model did not answer, is not over: no hook stored it, so the next
+prompt continues it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_server.interchange.transcripts import Reading, reading_of
+from memory_server.kernel.messages import Message
+from memory_server.kernel.private import calls_forget, without_private
+from memory_server.kernel.recalled_block import as_said
+
+
+@dataclass(slots=True)
+class TranscriptTurn:
+    """One turn. `first`: its first line, which tells session and folder. `asked`: the words of the user, with the
+    questions of dialogs that they answer. `answers`: what the model wrote since the last prompt. `forgot`: our tool
+    `forget` was called in it."""
+
+    first: Mapping[str, Any]
+    prompt_id: str | None = None
+    prompted_ms: int | None = None
+    asked: list[Message] = field(default_factory=list)
+    answers: list[Message] = field(default_factory=list)
+    answered: bool = False
+    forgot: bool = False
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the user said something in it."""
+        return any(message.role == "user" for message in self.asked)
+
+    def id_in(self, session: str, prompt_id: str | None = None) -> str:
+        """What is the same each time for this turn; `prompt_id`: as the client gave it to a hook."""
+        return f"{session}/{prompt_id or self.prompt_id or self.prompted_ms}"
+
+    def messages(self, answer: Message | None) -> tuple[Message, ...]:
+        """What is stored of it, with this answer. What the model says of words that are wholly private is left out."""
+        asked = as_said(self.asked)
+        if any(not without_private(message.content) for message in asked if message.role == "user"):
+            return tuple(message for message in asked if message.role == "user")
+        return (*asked, *as_said([answer] if answer is not None else []))
+
+
+def turns_of(rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None) -> Iterator[TranscriptTurn]:
+    """The turns of these lines, also those without words of the user; `left_out` counts what is not in them."""
+    turn: TranscriptTurn | None = None
+    for row in rows:
+        reading = reading_of(row)
+        if left_out is not None:
+            left_out.update(reading.left_out)
+        if reading.prompts and (turn is None or turn.answered):
+            if turn is not None:
+                yield turn
+            turn = TranscriptTurn(row)
+        if turn is None and reading.messages and reading.messages[0].role == "user":
+            turn = TranscriptTurn(row)  # the beginning of the turn is not in these lines
+        if turn is not None:
+            _continue(turn, row, reading)
+    if turn is not None:
+        yield turn
+
+
+def _continue(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) -> None:
+    if reading.prompts:
+        _prompt(turn, row, reading)
+    from_model = [message for message in reading.messages if message.role == "assistant"]
+    if from_model and len(from_model) == len(reading.messages):
+        turn.answers += from_model
+    else:
+        turn.asked += reading.messages
+    if reading.state:
+        turn.answered = reading.state == "answered"
+    turn.forgot = turn.forgot or calls_forget(row.get("message", row.get("data")))
+
+
+def _prompt(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) -> None:
+    """Another prompt in a turn, or its first: the turn is known by its last prompt with words."""
+    if turn.forgot:
+        # The user asked to forget, and was interrupted: what was said until then is not kept.
+        turn.asked.clear()
+        turn.forgot = False
+    turn.answers.clear()
+    turn.answered = False
+    prompt_id = row.get("promptId")
+    if isinstance(prompt_id, str) and (reading.messages or turn.prompt_id is None):
+        turn.prompt_id = prompt_id
+    if reading.messages:
+        turn.prompted_ms = reading.messages[0].time_ms
