@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hmac
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
@@ -332,3 +333,23 @@ def test_a_search_removes_no_file_and_names_what_it_cannot_read(
     status, said = run("forget", "Halvorsen", "--yes")
     assert "Nothing here holds these words" in said
     assert "This could not be searched: .memory-server/backups/torn.backup.gz." in said
+
+
+def test_a_text_with_a_character_that_nobody_sees_is_found_and_is_the_same_text(
+    kept: Kept, run: Callable[..., tuple[int, str]]
+) -> None:
+    run("remember", "My keeper is Qux\u200blan\u00adtern, and nobody else")
+    assert run("forget", "Quxlantern", "--for-good", "--yes")[0] == 0
+
+    async def known() -> list[bool]:
+        async with open_memory(kept.data, settings=kept.settings) as app:
+            texts = ("My keeper is Quxlantern, and nobody else", "my keeper is quxlan\u2060tern,  and nobody else")
+            again = [app.home.erased.holds([f"user: {text}"]) for text in (*texts, "My keeper is Miso")]
+            # A version before this one counted the characters that nobody sees.
+            key, _hashes = app.home.erased.known()
+            old = "user: the spare key is under\u200b the pot"
+            form = " ".join(old.casefold().split()).encode()
+            app.home.erased.adopt(key, [hmac.new(key, form, "sha256").hexdigest()])
+            return [*again, app.home.erased.holds([old])]
+
+    assert asyncio.run(known()) == [True, True, False, True]

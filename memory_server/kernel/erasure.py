@@ -29,6 +29,9 @@ _TEXTS = frozenset(("text", "content", "prompt", "trigger", "createdContext", "u
     "source",
     "key",
     "keys",
+    "texts",
+    "pieces",
+    "words",
     "error",
 }
 """Fields of JSON and columns of tables with what people said; others hold names, places and times."""
