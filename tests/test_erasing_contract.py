@@ -134,7 +134,7 @@ async def turn_that_waits_for_a_server(app: App, word: str) -> None:
     number = app.home.outbox.add({"path": "/v1/remember_turn", "headers": {}, "body": body})
     refused = app.home.outbox.add({"path": "/v1/remember_turn", "headers": {}, "body": body})
     assert number != refused
-    app.home.outbox.refuse(refused)
+    app.home.outbox.refuse(refused, "it is too long")
 
 
 async def line_that_was_set_aside(app: App, word: str) -> None:

@@ -8,7 +8,7 @@ from memory_server.app import App
 from memory_server.cli.terminal import complain, console, escape, progress, size_text
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.memories.backups import BackupMade
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, n_
 
 
 async def make(app: App, flags: Namespace) -> int:
@@ -61,7 +61,15 @@ def print_made(made: BackupMade) -> None:
     for reason in made.left_out:
         complain(_("left out: {reason}", reason))
     backup = made.backup
-    entries = _(" Beside it {entries:,} notes and other entries.", made.entries) if made.entries else ""
+    entries = (
+        n_(
+            " Beside it {count:,} note or other entry.",
+            " Beside it {count:,} notes and other entries.",
+            made.entries,
+        )
+        if made.entries
+        else ""
+    )
     console().print(
         _(
             "Backup {name}: {conversations}, {short_term} short-term and {long_term} long-term memories, "

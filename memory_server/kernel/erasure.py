@@ -177,11 +177,12 @@ def _said_by(message: Any) -> Iterator[str]:
 
 def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
     """The words of what came or nearly came, and the names of triggers and notes, which have words of people."""
-    yield from _strings(line.get("failed"))
-    for item in (*line.get("came", ()), *line.get("near", ())):
-        yield from item.get("words", ())
-        if item.get("tier") in ("trigger", "note"):
-            yield from _strings(item.get("id"))
+    recall = recorded_recall(line)
+    yield from recall.failed
+    for item in (*recall.came, *recall.near):
+        yield from item.words
+        if not item.is_memory:
+            yield item.id
 
 
 def _strings(value: Any) -> Iterator[str]:

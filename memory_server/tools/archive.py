@@ -22,7 +22,7 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
-from sandbox.locale import LocalizedText, _, counted, joined
+from sandbox.locale import _, changed, counted, joined
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
@@ -265,8 +265,8 @@ def removal(conversation_id: str, gone: Archived) -> Removal:
 
 
 def _shown(text: str) -> str:
-    """The scores of a reinforcement, or what a user wrote."""
-    return text if isinstance(text, LocalizedText) else one_line(text)
+    """The scores of a reinforcement, or what a user wrote, which may be a message with the roles."""
+    return changed(text, one_line)
 
 
 class StepRow(Result):

@@ -633,7 +633,7 @@ def test_pages_that_memory_server_wrote_for_people_are_refused_with_the_right_fo
         assert "import the form native" in out, page
         assert "0 memories can be used, 1 record left out" in out, page
     status, out, _err = run("import", "v")
-    assert "notes got 1 unchanged" in out, "a page of somebody stays a page"
+    assert "notes: 1 unchanged" in out, "a page of somebody stays a page"
     assert out.count("import the form native") >= 2
 
 

@@ -14,7 +14,7 @@ from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
-from memory_server.kernel.recalled_block import FOOT, HEAD, without_recalled
+from memory_server.kernel.recalled_block import FOOT, language_of_block, without_recalled
 from memory_server.memories.turns import noted_block
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ async def test_a_note_comes_only_where_it_is_meant(tmp_path: Path, text: str, to
         assert [topic for topic in NOTES if f"note “{topic}”" in block] == topics
         assert (block == "") == (topics == [])
         if block:
-            assert block.startswith(HEAD)
+            assert language_of_block(block) == "zh"
             assert block.endswith(FOOT)
             assert " in topic" in block or " in content" in block or " in title" in block
             assert without_recalled(f"before\n{block}\nafter") == "before\nafter"

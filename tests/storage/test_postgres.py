@@ -316,9 +316,9 @@ async def test_a_folder_copied_to_the_database_and_back_is_equal_and_changes_can
         assert (await asyncio.to_thread(run, "--from", here, "--to", here))[0] == 2
         for source, target in ((here, there), (there, back)):
             status, said = await asyncio.to_thread(run, "--from", source, "--to", target)
-            assert (status, said.count("copied")) == (0, 2), said
+            assert (status, said.count("is copied:")) == (0, 2), said
             status, said = await asyncio.to_thread(run, "--from", source, "--to", target)
-            assert (status, said.count("already there")) == (0, 2), said
+            assert (status, said.count("is already there.")) == (0, 2), said
         homes = [Settings(data_dir=here), Settings(store=there, data_dir=tmp_path / "x"), Settings(data_dir=back)]
         seen = []
         for given in homes:

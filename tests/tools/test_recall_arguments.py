@@ -57,7 +57,7 @@ async def test_as_usual_nothing_of_it_is_shown(app: App) -> None:
 
 async def test_lines_are_the_whole_text(app: App) -> None:
     answer = await search(app, maxBytes=200)
-    assert answer.text == answer.structured["lines"] == marked("小明（昨天，早上）：小明喜欢披萨")
+    assert answer.text == answer.structured["lines"] == marked("小明（昨天，早上）：小明喜欢披萨", "zh")
 
 
 async def test_a_look_without_a_trace(app: App) -> None:
