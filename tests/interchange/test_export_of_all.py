@@ -90,7 +90,7 @@ def test_what_was_deleted_here_comes_back_and_what_is_newer_here_stays(run: Run)
     [left] = run("list", "--family", "notes", "--json")[1].splitlines()
     edit = {"memory_id": json.loads(left)["id"], "find": "三", "replace": "四"}
     assert run("call", "edit_note", json.dumps(edit))[0] == 0
-    assert "notes got 1 replaced, 1 unchanged" in run("import", "all.jsonl")[1]
+    assert "notes got 1 replaced, 1 newer here and kept" in run("import", "all.jsonl")[1]
     texts = {json.loads(line)["text"] for line in run("list", "--family", "notes", "--json")[1].splitlines()}
     assert texts == {"fly deploy", "塔高四百米"}
 
@@ -137,7 +137,7 @@ def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
     assert out.count("left out  ") == len(bad)
     assert f"2 memories can be used, {len(bad)} records left out." in out
     assert not [*Path("..").rglob("a.md")]
-    assert "notes got 1 replaced, 1 unchanged" in out
+    assert "notes got 1 replaced, 1 newer here and kept" in out
 
 
 @pytest.mark.full
