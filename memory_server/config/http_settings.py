@@ -59,7 +59,7 @@ class HttpSettings(Section):
     """Further names in the header `Host` that are answered, with commas between."""
     origins: Names = None
     """Origins of web pages that may call, such as https://app.example.com, with commas between."""
-    requests_per_minute: int = Field(1_200, ge=1)
+    requests_per_minute: int = Field(3_000, ge=1)
     """Requests of a tenant per minute; a quarter of them at once. Those that come sooner wait up to 10 seconds."""
     concurrent: int = Field(16, ge=1)
     """Calls of a tenant at the same time, and as many streams that listen. Up to 400 further calls wait."""

@@ -142,7 +142,7 @@ def test_a_form_that_holds_no_notes_says_so(run: Run) -> None:
     write("old.json", OLD)
     run("import", "old.json")
     told = run("export", "page.md", "--format", "markdown")[1]
-    assert "Not in it: 1 entry of other families; the form native holds them." in told
+    assert "Not in it: 1 entry of other families; the forms native and csv hold them." in told
 
 
 def test_an_export_replaces_nothing_unless_told(run: Run) -> None:

@@ -13,8 +13,8 @@ from typing import Final
 from memory_server.serving.http.refusals import HttpError
 
 AT_ONCE: Final = 4
-"""The share of the requests of a minute that may come at once is one of so many: with the usual 1,200, a hundred
-clients can begin at once, each with three requests."""
+"""The share of the requests of a minute that may come at once is one of so many: of the usual 3,000, 750. A
+hundred clients can begin at once, each with three requests, right after a hundred others have asked four times."""
 MOST_WAIT_SECONDS: Final = 10.0
 """How long a request waits for its share of the minute; one that would wait longer is refused at once."""
 MOST_WAITING: Final = 400
