@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 PORT = 8771
 _TRIES = 20
 """Ports that are tried, from the usual one on."""
+FIRINGS_SECONDS = 20.0
+"""How long `view` waits to know when triggers fire next, which runs each at 390 moments. Some 20 usual triggers take
+half of this; one that never ends would take a quarter of an hour, and its row then has no next day."""
 
 
 def site_of(app: App) -> Site:
@@ -136,9 +139,12 @@ async def view(app: App, flags: Namespace) -> None:
     site = site_of(app)
     async with viewed(site, request_of(spoken())) as seen:
         await home(seen)
-        tasks = [task for task in site.known.values() if isinstance(task, asyncio.Task)]
-        await asyncio.gather(*tasks)  # when triggers fire next
+        firings = [task for task in site.known.values() if isinstance(task, asyncio.Task)]
+        if firings:
+            await asyncio.wait(firings, timeout=FIRINGS_SECONDS)
         text = await whole(seen)
+        for task in firings:
+            task.cancel()
     target = flags.html
     try:
         await asyncio.to_thread(_write, target, text, replacing=flags.force)

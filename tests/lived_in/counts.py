@@ -105,12 +105,7 @@ def _of_conversations(house: House) -> Iterator[str]:
                 "list_long_term_memories": _triggers(house, name),
             },
         )
-        gone = Counter("memories" if hasattr(entry.memory, "messages") else "triggers" for entry in house.shelf(name))
-        yield from _differences(
-            f"what was forgotten in {name}",
-            (gone["memories"], gone["triggers"]),
-            {"list --archived": (archived[name, "memories"], archived[name, "triggers"])},
-        )
+        gone = _gone(house, name)
 
 
 def _gone(house: House, name: str) -> Counter[str]:
