@@ -106,6 +106,11 @@ def _of_conversations(house: House) -> Iterator[str]:
             },
         )
         gone = _gone(house, name)
+        yield from _differences(
+            f"what was forgotten in {name}",
+            (gone["memories"], gone["triggers"]),
+            {"list --archived": (archived[name, "memories"], archived[name, "triggers"])},
+        )
 
 
 def _gone(house: House, name: str) -> Counter[str]:
