@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 PORT = 8771
 _TRIES = 20
 """Ports that are tried, from the usual one on."""
+FIRINGS_SECONDS = 20.0
+"""How long `view` waits to know when triggers fire next, which runs each at 390 moments. Some 20 usual triggers take
+half of this; one that never ends would take a quarter of an hour, and its row then has no next day."""
 
 
 def site_of(app: App) -> Site:
@@ -137,8 +140,12 @@ async def view(app: App, flags: Namespace) -> None:
     site = site_of(app)
     async with viewed(site, request_of(spoken())) as seen:
         await home(seen)
-        await asyncio.gather(*site.made.firings)  # when triggers fire next
+        firings = list(site.made.firings)  # when triggers fire next
+        if firings:
+            await asyncio.wait(firings, timeout=FIRINGS_SECONDS)
         text = await whole(seen)
+        for task in firings:
+            task.cancel()
     target = flags.html
     await asyncio.to_thread(write_file, target, [text.encode()], force=flags.force)
     if target != "-":

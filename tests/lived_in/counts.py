@@ -105,7 +105,7 @@ def _of_conversations(house: House) -> Iterator[str]:
                 "list_long_term_memories": _triggers(house, name),
             },
         )
-        gone = Counter("memories" if hasattr(entry.memory, "messages") else "triggers" for entry in house.shelf(name))
+        gone = _gone(house, name)
         yield from _differences(
             f"what was forgotten in {name}",
             (gone["memories"], gone["triggers"]),

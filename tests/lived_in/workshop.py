@@ -36,7 +36,9 @@ def lived_in(place: Path, runner: asyncio.Runner, sandbox: TriggerSandbox) -> It
     try:
         # To make the parser takes longer than most commands; it is the same each time.
         one_parser = mock.patch("memory_server.cli.parser.parser", cache(parser))
-        with mock.patch.dict(os.environ, environment), one_parser:
+        # Each look writes a page; when triggers fire next is not what it looks for.
+        soon = mock.patch("memory_server.cli.web.FIRINGS_SECONDS", 1.0)
+        with mock.patch.dict(os.environ, environment), one_parser, soon:
             house.open()
             try:
                 yield house
