@@ -159,6 +159,7 @@ def test_the_public_names_are_the_documented_ones() -> None:
         "extract_keywords",
         "extract_message_keywords",
         "gram_weight",
+        "is_incidental",
         "is_speaker",
         "load",
         "normal_form",
