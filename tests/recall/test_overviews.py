@@ -196,6 +196,12 @@ def test_small_talk_brings_no_overview(message: str) -> None:
     assert ids(found(LIFE[:3], message)) == []
 
 
+@pytest.mark.parametrize("question", ["你都记得我什么", "我上周说了什么", "what is my name?"])
+def test_a_threshold_that_nothing_reaches_silences_overviews_too(question: str) -> None:
+    assert ids(found(LIFE, question, replace(UNASKED, least_match=10_000.0))) == []
+    assert all(item.weak for item in found(LIFE, question, replace(ASKED, least_match=10_000.0)).top)
+
+
 def test_one_of_each_hour_comes_before_a_second_one() -> None:
     hour = [said(f"m{number}", "我在搬家", age=DAY + number * MINUTE) for number in range(9)]
     earlier = said("earlier", "我养了猫", age=9 * DAY)

@@ -13,7 +13,13 @@ import numpy as np
 from memory_server.conversations.recall.columns import Columns
 from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import MatchedWord, factor_of, matched_word, stretches
+from memory_server.conversations.recall.relevance import (
+    OVERVIEW_POINTS,
+    MatchedWord,
+    factor_of,
+    matched_word,
+    stretches,
+)
 from memory_server.conversations.recall.words import RecallQuery
 
 
@@ -68,6 +74,9 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     span = np.zeros(rows)
     for begin, end, gained in stretches(query, parameters):
         span[(columns.times >= begin) & (columns.times < end)] = gained
+    if query.overview is not None:
+        every_row = np.ones(rows, np.bool_)
+        return Match(terms, found, total, around, span, np.full(rows, OVERVIEW_POINTS), every_row, every_row)
     named_span = span if query.names_time else np.zeros(rows)
     shares_any = named_span > 0.0
     shares_any[found.rows[_of_terms(terms, found, lambda term: not term.when)]] = True
@@ -76,7 +85,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
         return Match(terms, found, total, around, span, total + around + span, shares, shares_any)
     if query.question:
         shares[only.rows] = True
-        shares |= (named_span > 0.0) | (query.overview is not None)
+        shares |= named_span > 0.0
         evidence = _of_rows(found.rows[~incidental], points[~incidental], rows) if incidental.any() else total
         return Match(terms, found, total, around, span, evidence + around + named_span, shares, shares_any)
     telling = _of_terms(terms, found, lambda term: term.telling)

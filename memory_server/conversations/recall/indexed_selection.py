@@ -214,6 +214,7 @@ def decide(
     if len(candidates) and parameters.brings(question=query.question):
         enough = parameters.with_best * float(relevance[candidates].max())
         candidates = np.flatnonzero(eligible & (strong | (match.shares_any & (relevance >= enough))))
+    overview_rows = candidates
     first = islice(_ranked(candidates, relevance, columns), parameters.reordered if query.cue else 0)
     cues = {row: gained for row in first if (gained := cue_points(columns.memory(row), query, parameters))}
     if query.overview is not None:
@@ -242,7 +243,7 @@ def decide(
     if query.overview is None:
         chosen, passed_over = _spaced(ranked, times, parameters.places(question=query.question), parameters)
     else:
-        best_first = _ranked(np.flatnonzero(eligible), relevance, columns)
+        best_first = _ranked(overview_rows, relevance, columns)
         chosen, passed_over = spread(best_first, columns.memory, query, parameters), {}
 
     weights = flashback_weights(ages, columns.scores, parameters)

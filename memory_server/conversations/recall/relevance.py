@@ -29,6 +29,11 @@ _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
 """Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
 
 
+OVERVIEW_POINTS = 100.0
+"""What a memory of an overview counts for the threshold: as much as one that shares several rare words. So a threshold
+that nothing can reach silences overviews too."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatchedWord:
     """A term that the query and the memory share, with the weight it has in each, and the factor on both."""
@@ -94,6 +99,8 @@ class Receipt:
     def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that the threshold is for. What is incidental (今天, now) does not count. After a statement only
         words of the last message count that say something, because a person goes on talking about many things."""
+        if self.overview:
+            return OVERVIEW_POINTS
         if not parameters.must_share:
             return self.shared
         if not query.question:
@@ -112,7 +119,7 @@ class Receipt:
 
     def shares_any(self, query: RecallQuery) -> bool:
         """Whether it shares any word with the query that does not only say when, or the time that the query names."""
-        return self._in_named_time(query) or any(not word.when for word in self.matched)
+        return self.overview or self._in_named_time(query) or any(not word.when for word in self.matched)
 
     def _in_named_time(self, query: RecallQuery) -> bool:
         return query.names_time and self.span > 0.0
@@ -182,9 +189,7 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
     """The points that a memory must share with the query, among `memories` memories. After a statement it grows with
     the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
     beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
-    common word would be enough. An overview needs none."""
-    if query.overview is not None:
-        return 0.0
+    common word would be enough."""
     of_form, most = parameters.statement_match, memories
     if query.question:
         of_form, most = parameters.question_match, min(memories, _USUAL_NUMBER)

@@ -154,7 +154,8 @@ def select(
     if query.overview is not None:
         for memory in eligible:
             of_id[memory.id] = replace(of_id[memory.id], cue=pinned_points(memory, parameters))
-        ranked = spread(sorted(eligible, key=in_order), lambda memory: memory, query, parameters)
+        candidates = [memory for memory in eligible if memory.id in coming]
+        ranked = spread(sorted(candidates, key=in_order), lambda memory: memory, query, parameters)
     elif cosines:
         ranked = _fused(eligible, ranked, of_id, cosines, parameters)
 
