@@ -108,9 +108,7 @@ class App:
         self.store = self.home.conversations
         runner = SandboxRunner(self.sandbox, self.meter, turns)
         if owner is None:
-            self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids), of_all=True)
-            self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started, of_all=True)
-            self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced, of_all=True)
+            runner.gauge_workers()
             gauge_files(self.meter, self.home.folder_size)
             if not self._apart:
                 gauge_process(self.meter)

@@ -361,9 +361,8 @@ def _develop(add: Add) -> None:
     about, example = _("Call a tool and print its result as JSON."), "call get_memory_stats '{}'"
     call = add("call", "call_tool.call", about, example, about_c=_USUAL, listed=_UNLISTED)
     _argument(call, "tool", "TOOL", _("name of a tool, such as search_short_term_memories"))
-    _argument(
-        call, "arguments", "JSON", _("its arguments: JSON, @FILE, or - for standard input"), nargs="?", default="{}"
-    )
+    about = _("its arguments: JSON, @FILE, or - for standard input")
+    _argument(call, "arguments", "JSON", about, nargs="?", default="{}")
     _switch(call, "--text", _("print the text for people instead"))
 
 
@@ -398,7 +397,6 @@ def _dry_run(made: ArgumentParser, what: str) -> None:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) <= MOST_BY_CHANCE):
-        raise argparse.ArgumentTypeError(
-            _("`{text}` is not a whole number from 0 to {by_chance}", text, MOST_BY_CHANCE)
-        )
+        reason = _("`{text}` is not a whole number from 0 to {by_chance}", text, MOST_BY_CHANCE)
+        raise argparse.ArgumentTypeError(reason)
     return int(text)

@@ -46,6 +46,12 @@ class SandboxRunner:
         self._meter.expect("triggers", "searches", "fired", "quiet", "not_run", *get_args(FailureKind))
         self._turns = turns or contextlib.nullcontext()
 
+    def gauge_workers(self) -> None:
+        """Let the meter show the worker processes, which all tenants share."""
+        self._meter.gauge("workers", "running", lambda: len(self._sandbox.pids), of_all=True)
+        self._meter.gauge("workers", "started", lambda: self._sandbox.workers_started, of_all=True)
+        self._meter.gauge("workers", "replaced", lambda: self._sandbox.workers_replaced, of_all=True)
+
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> Mapping[int, Verdict]:
