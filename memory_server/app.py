@@ -99,9 +99,8 @@ class App:
         self._apart: bool = apart or (owner is not None and owner._apart)
         room = self if owner is None else owner
         self.clock: Callable[[], int] = clock_from(settings.now_ms) if owner is None else owner.clock
-        self.sandbox: TriggerSandbox = sandbox or (
-            sandbox_of(settings, spare=not brief) if owner is None else owner.sandbox
-        )
+        owned_elsewhere = sandbox or (None if owner is None else owner.sandbox)
+        self.sandbox: TriggerSandbox = owned_elsewhere or sandbox_of(settings, spare=not brief)
         self._shares_sandbox = sandbox is not None
         self.meter: Meter = Meter() if owner is None else owner.meter
         self.home: Home = self._home(brief and not tidies, beside) if owner is None else owner.home
@@ -244,9 +243,8 @@ class App:
         max_chars: int = MAX_CHARS,
         flashbacks: int = 0,
     ) -> str:
-        """What the messages bring to mind, as the tool `recall_turn` gives it: marked as recalled and ready for a
-        prompt; empty if nothing came. `flashbacks`: how many memories of each kind may come by chance where nothing
-        is asked. Raises InvalidInput: there is no message, the id cannot be used, or `flashbacks` is below 0."""
+        """What the messages bring to mind, marked and ready for a prompt; empty if nothing came. `flashbacks`: memories
+        of each kind that may come by chance. Raises InvalidInput: no message, or the id or `flashbacks` is wrong."""
         call, conversation = replace(self.call, session=session), self.conversation(conversation_id)
         return await turn_text(
             call, conversation, messages, participants=participants, flashbacks=flashbacks, max_chars=max_chars

@@ -130,9 +130,8 @@ def _look(add: Add) -> None:
     _argument(show, "memory", "ID|NAME", _ID_OR_NAME)
     about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
     search = add("search", "families.search", about, example, about_c=_ALL)
-    _argument(
-        search, OF_TOOL + "query", "TEXT", _("Text; its words are looked for"), nargs="?", default=argparse.SUPPRESS
-    )
+    about = _("Text; its words are looked for")
+    _argument(search, OF_TOOL + "query", "TEXT", about, nargs="?", default=argparse.SUPPRESS)
     for name, flag, metavar, kind, about in _SEARCH:
         kind = dict(kind) | ({} if metavar is None else {"metavar": metavar})
         search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
@@ -216,9 +215,8 @@ def _mend(add: Add) -> None:
     _dry_run(undo, _("show the last change, or the memories that would come back"))
     about, example = _("Forget what holds these words; erase it for good."), "forget dentist Halloran"
     forget = add("forget", "forget.forget", about, example, changes=True, about_c=_ALL)
-    _argument(
-        forget, "words", "WORDS|ID", _("words that it holds, all of them; or ids, as `list` shows them"), nargs="*"
-    )
+    about = _("words that it holds, all of them; or ids, as `list` shows them")
+    _argument(forget, "words", "WORDS|ID", about, nargs="*")
     _argument(forget, "--family", None, _("only these"), choices=FAMILIES)
     _argument(forget, "--since", "TIME", _("only what was said or changed at this ISO time or later"))
     _argument(forget, "--until", "TIME", _("only what was said or changed at this ISO time or earlier"))
