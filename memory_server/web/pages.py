@@ -214,7 +214,12 @@ def number(text: str) -> int:
 
 async def find(view: View) -> Response:
     """`/find`: one search over all families, also among what was forgotten."""
-    sought, found = view["q"].strip(), list[Item]()
+    from nlp.index_terms import seen_form
+
+    # A word of which nothing can be seen cannot be looked for, and may have been pasted with the others.
+    words = [word for word in view["q"].split() if seen_form(word)]
+    sought = " ".join(words)
+    found = list[Item]()
     if sought:
         found, _words = await forgetting.find(view.call.memories.engines, [sought], Sought(archived=None))
     live = [item for item in found if not item.archived]
