@@ -137,7 +137,7 @@ def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
     assert out.count("left out  ") == len(bad)
     assert f"2 memories can be used, {len(bad)} records left out." in out
     assert not [*Path("..").rglob("a.md")]
-    assert "notes: 1 replaced, 1 newer here and kept" in out
+    assert "notes: 1 replaced, 1 unchanged" in out
 
 
 @pytest.mark.full
