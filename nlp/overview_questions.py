@@ -28,7 +28,7 @@ _POLITE: Final = re.compile(
     r"^(?:(?:hey|hi|hello|so|ok|okay|and|well|please|now|actually|by the way|(?:can|could|would) you(?: please)?)\s+)+"
     r"|\s+(?:please|again|now|then|exactly|already|so far|by now|at all)$"
 )
-_PARTICLES: Final = re.compile(r"^(?:那么?|嗯|请问?|麻烦)|(?:呢|呀|啊|哦|(?<!干)嘛|吧|吗|来着|没有|没)+$")
+_PARTICLES: Final = re.compile(r"^(?:那么?|嗯|请问?|麻烦)|(?:呢|呀|啊|哦|(?<!干)嘛|吧|吗|来着|没有|没){1,8}$")
 
 _YOU: Final = "你?(?:都|还|到底|究竟|现在|已经)*"
 _KNOW: Final = "(?:记得|记住|知道|了解)(?:了|过|得)?些?"

@@ -96,7 +96,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.tools.base.tolerance._STRICT_NAME": (whole, "", ("a", "_id", "Id", "_")),
     "nlp.overview_questions._ASKS": (anywhere, "", ("?", "? ", "吗", "a")),
     "nlp.overview_questions._CLAUSES": (anywhere, "", (",", ", ", "a,")),
-    "nlp.overview_questions._PARTICLES": (anywhere, "", ("呢", "嘛", "那", "干嘛", "没有")),
     "nlp.overview_questions._POLITE": (anywhere, "", ("hey ", "please ", " now", "a ")),
     "nlp.overview_questions._SENTENCES": (anywhere, "", (".", "a.", "\n")),
     "sandbox.host.reports._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),

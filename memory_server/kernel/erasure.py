@@ -39,7 +39,7 @@ _TEXTS_OF_ENTRIES = frozenset(("tags", "examples", "metadata"))
 """Fields that are texts too in what has a `body`."""
 _OURS = frozenset(("role", "by", "type", "reason", "op", "kind", "space", "tier", "lacked", "origin", "keywords"))
 """Fields that hold words of this program, such as the name of a role, or words that were found in a text."""
-_ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_ESCAPED = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
 Trace = Literal["text", "name"]
 
 
