@@ -59,7 +59,7 @@ def test_nothing_is_sent_that_the_page_does_not_list(tmp_path: Path, monkeypatch
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
     monkeypatch.chdir(work)
-    said = {"status": 0, "output": "", "errors": "", "text": "", "stored": True, "id": "1"}
+    said = {"status": 0, "output": "", "errors": "", "text": "", "prompt": "", "stored": True, "id": "1"}
     said |= {"jsonrpc": "2.0", "id": 1, "result": {}, "name": "ann", "scopes": ["write"], "version": "1"}
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
