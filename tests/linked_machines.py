@@ -101,9 +101,11 @@ class Network:
     async def _again(self, asked: bytes) -> None:
         """Say to the server once more what was asked."""
         reading, writing = await asyncio.open_connection("127.0.0.1", self.target)
-        writing.write(asked)
-        await reading.read(PIECE)
-        writing.close()
+        try:
+            writing.write(asked)
+            await reading.read(PIECE)
+        finally:
+            writing.close()  # also where the server was killed meanwhile
         self.repeats += 1
 
 
