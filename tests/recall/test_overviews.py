@@ -218,7 +218,9 @@ def test_one_of_each_hour_comes_before_a_second_one() -> None:
 )
 def test_what_is_not_in_an_overview_says_why(question: str, why: str) -> None:
     decision = decided([said("code", "帮我写个快排", age=2 * DAY)], question, UNASKED)
-    assert why in str(explain(decision, 0).verdict.sentence)
+    told = explain(decision, 0)
+    assert why in str(told.verdict.sentence)
+    assert told.counted == 0.0
 
 
 SAID = [

@@ -75,7 +75,9 @@ def explain(decision: Decision, row: int) -> Explanation:
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
     draw = None if verdict.kind in ("came", "muted", "too_recent", "in_context") else _draw(decision, row)
-    return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed, recalled.counted)
+    outside = decision.query.overview is not None and not belongs(recalled.memory, decision.query)
+    counted = 0.0 if outside else recalled.counted
+    return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed, counted)
 
 
 def shown(recalled: Recalled) -> str:
