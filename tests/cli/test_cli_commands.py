@@ -457,7 +457,7 @@ def test_a_wrong_action_of_knowledge_is_one_sentence(run: Run, arguments: tuple[
 
 def test_a_backup_takes_notes_with_it(run: Run, tmp_path: Path) -> None:
     noted(run, "kept", "kept text")
-    assert "Beside it 1 notes and other entries." in run("backup", "one")[1]
+    assert "Beside it 1 note or other entry." in run("backup", "one")[1]
     run("knowledge", "delete", "1")
     assert "notes would get 1 entry" in run("backup", "restore", "one", "--dry-run")[1]
     assert "notes: 1 entry" in run("backup", "restore", "one")[1]

@@ -34,7 +34,7 @@ def tell(event: HookEvent | None, reason: str) -> None:
 def tell_of_input(reason: str) -> None:
     """The same before the event was read."""
     event: HookEvent | None = None
-    with suppress(ValueError):
+    with suppress(ValueError, OSError):  # OSError: standard input cannot be read, such as a closed one
         event = event_of(codec.loads(standard_input()))
     tell(event, reason)
 
