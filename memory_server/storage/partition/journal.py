@@ -36,8 +36,9 @@ FORMAT = 1
 
 DEEPEST = 250
 """Levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
-_LONG_BYTES = 500_000
-"""From so many bytes on, such as those of an import, a line is read in steps: this one would take 10 ms."""
+_LONG_BYTES = 2_000_000
+"""From so many bytes on, such as those of a large import, a line is read in steps, which takes longer: read at once,
+this one keeps all other threads waiting for some 40 ms."""
 _CRC_TAIL = len(b',"crc":"00000000"}')
 _ENDING = _CRC_TAIL + 1
 _BLOCK_BYTES = 65_536
