@@ -238,12 +238,7 @@ def _records(path: Path) -> set[str]:
     """The lines of an export, without its first and last one, and without conversations that hold nothing."""
     lines = path.read_bytes().decode().split("\n")[1:-2]
     records = [json.loads(line) for line in lines if '"shortTerm":0,"longTerm":0' not in line]
-    return {_comparable(record) for record in records if not _is_known_to_be_lost(record)}
-
-
-def _is_known_to_be_lost(record: Mapping[str, Any]) -> bool:
-    """An import takes no ref whose summary is longer than a title; this is mended elsewhere."""
-    return "entry" in record and len(record["entry"].get("title") or "") > 200
+    return {_comparable(record) for record in records}
 
 
 def _comparable(record: dict[str, Any]) -> str:

@@ -73,7 +73,6 @@ def _take(step: Step, house: House, run: Run) -> None:
     if output is not None:
         run.faults += [f"step {step}, {' '.join(output.words)}: {fault}" for fault in faults_of_output(output)]
     run.faults += [f"step {step}: the log has {text[-1_500:]}" for text in house.log.texts]
-    run.faults = [fault for fault in run.faults if not is_known(fault)]
     house.log.texts.clear()
 
 
@@ -92,21 +91,8 @@ def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool)
         look.faults.append(traceback.format_exc()[-4_000:])
     run.asked += look.asked
     run.looks += 1
-    run.faults += [fault for fault in look.faults if not is_known(fault)]
+    run.faults += look.faults
 
 
 HAPPENS = (_steps, _world)
 """The modules whose steps a life is drawn from."""
-KNOWN: tuple[str, ...] = (
-    "'dict object' has no attribute 'said'",
-    "'dict object' has no attribute 'tokens'",
-    "counts of recalls of",
-    "1 notes and other entries",
-    "get 1 entries",
-    "got 1 entries",
-)
-"""Parts of faults that are known, and mended elsewhere."""
-
-
-def is_known(fault: str) -> bool:
-    return any(part in fault for part in KNOWN)

@@ -47,7 +47,7 @@ def many_entries(house: House, rng: Random) -> None:
         house.tool(tool, {**arguments, **named, text: f"{texts.sentence(rng)[:3_000]} {number}"})
 
 
-@step(0)
+@step(2)
 def far_times(house: House, rng: Random) -> None:
     """A clock or an import was wrong by centuries."""
     at_ms = rng.choice((-62_104_000_000_000, -1, 0, 1, 4_102_444_800_000, 253_370_764_800_000))
