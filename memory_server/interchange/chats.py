@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import Any
+from typing import Any, NoReturn
 
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import MAX_TEXT_CHARS, ShortTermMemory, conversation_id_of
@@ -47,17 +47,60 @@ def read(
     `by_character`: for that of the character, where the file says who that is. A row that cannot be read is skipped.
 
     `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known; a chat of SillyTavern names
-    both. A memory without any time has the time 0. Raises NotThisFormat: it is not a chat, or nothing in it can be used.
+    both. A memory without any time has the time 0. Raises NotThisFormat: it is not a chat, or nothing can be used.
     """
     incoming = Incoming()
     if not add_file(incoming, data, usual, zone, names, by_character=by_character):
-        for place, reason in incoming.skipped:
-            raise NotThisFormat("cannot be used: {reason}.", _("{about}: {what}", place, clause(reason)))
-        for kind, count in incoming.lost.items():
-            if count:
-                raise NotThisFormat("holds no messages of a user or a model, only {kind}.", kind)
-        raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
+        refuse_empty(incoming)
     return incoming
+
+
+def read_all(
+    files: Mapping[str, bytes],
+    usual: str,
+    zone: tzinfo | None,
+    names: Mapping[str, str],
+    *,
+    by_character: bool = False,
+) -> Incoming:
+    """The same of a folder of chats, such as those of a character of SillyTavern: files by their path. What is not a
+    chat is skipped."""
+    incoming = Incoming()
+    chat_files = {path: data for path, data in files.items() if path.endswith(".jsonl")}
+    count_others(incoming, [path for path in files if path not in chat_files])
+    for path, data in sorted(chat_files.items()):
+        try:
+            add_file(incoming, data, usual, zone, names, by_character=by_character, place=path)
+        except NotThisFormat as error:
+            incoming.skipped.append((path, _("it {reason}", error)))
+    by_id: dict[str, dict[str, ShortTermMemory]] = {}
+    for contents in incoming.conversations:
+        memories = by_id.setdefault(contents.conversation_id, {})
+        for memory in contents.short_term:
+            known = memories.get(memory.id)
+            # Two branches of a chat have the same beginning; an exchange that went on says more.
+            if known is None or len(known.text) < len(memory.text):
+                memories[memory.id] = memory
+    incoming.conversations = [Contents(name, tuple(memories.values())) for name, memories in by_id.items()]
+    if not incoming.count:
+        refuse_empty(incoming)
+    return incoming
+
+
+def count_others(incoming: Incoming, paths: Sequence[str]) -> None:
+    """Count the files of a folder of chats that are not chats."""
+    if paths:
+        incoming.lost[_("files of the folder that are not chats, such as {name}", min(paths))] += len(paths)
+
+
+def refuse_empty(incoming: Incoming) -> NoReturn:
+    """Raises NotThisFormat, which says why no message came."""
+    for place, reason in incoming.skipped:
+        raise NotThisFormat("cannot be used: {reason}.", _("{about}: {what}", place, clause(reason)))
+    for kind, count in incoming.lost.items():
+        if count:
+            raise NotThisFormat("holds no messages of a user or a model, only {kind}.", kind)
+    raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
 
 
 def add_file(
@@ -68,8 +111,10 @@ def add_file(
     names: Mapping[str, str],
     *,
     by_character: bool = False,
+    place: str = "",
 ) -> int:
-    """Add what `read` gives for one file; the number of its messages. Raises NotThisFormat: it is not a chat."""
+    """Add what `read` gives for one file; the number of its messages. `place`: how the report names the file, if there
+    are several. Raises NotThisFormat: it is not a chat."""
     header = _header(_sillytavern(data))
     names = {**header, **names}
     if by_character and header.get("char") is not None:
@@ -81,22 +126,26 @@ def add_file(
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     if file.note:
         incoming.notes.append(file.note.replace("--assistant", "--char"))
-    _count_left_out(incoming, file.conversations)
-    conversations = [reading.messages for reading in file.conversations]
-    take(incoming, conversations, usual, names)
-    return sum(map(len, conversations))
+    take_readings(incoming, file.conversations, usual, names, place)
+    return sum(len(reading.messages) for reading in file.conversations)
 
 
-def _count_left_out(incoming: Incoming, conversations: Sequence[chat.Reading]) -> None:
-    """Add to the report what these readings of chats could not read, and what they left out."""
-    for reading in conversations:
+def take_readings(
+    incoming: Incoming, readings: Sequence[chat.Reading], usual: str, names: Mapping[str, str], place: str = ""
+) -> None:
+    """Add the exchanges of these conversations, what could not be read of them, and the counts of what they leave out;
+    `place`: how the report names their file, if there are several."""
+    undated = [problem for reading in readings for problem in reading.undated]
+    for reading in readings:
         incoming.lost.update(reading.left_out)
-        incoming.skipped += [(problem.place, _("it {reason}", problem.reason)) for problem in reading.problems]
-    undated = [problem for reading in conversations for problem in reading.undated]
+        for problem in reading.problems:
+            where = _("{about}: {what}", place, problem.place) if place else problem.place
+            incoming.skipped.append((where, _("it {reason}", problem.reason)))
     if undated:
         incoming.lost[UNDATED] += len(undated)
         first = undated[0]
         incoming.notes.append(_("the first time that cannot be read: {place}, {reason}", first.place, first.reason))
+    take(incoming, [reading.messages for reading in readings], usual, names)
 
 
 def take(

@@ -13,7 +13,8 @@ from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.interchange import folder_forms, official, own, worldinfo
-from memory_server.interchange.incoming import Incoming, NotThisFormat, format_of, format_of_folder, with_keywords
+from memory_server.interchange.forms import format_of, format_of_folder
+from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
 from memory_server.kernel.messages import Message
 from memory_server.storage.json_store import codec
 
