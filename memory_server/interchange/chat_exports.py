@@ -81,9 +81,9 @@ def read(
 
 def _count_others(incoming: Incoming, paths: Sequence[str]) -> None:
     """Name each other file that could hold something that was said, and count those that cannot."""
-    for path in paths:
+    for path in sorted(paths):
         if path.endswith((".json", ".zip")):
             incoming.notes.append(_("what stands in the file {path}", path))
     pictures = [path for path in paths if not path.endswith((".json", ".zip"))]
     if pictures:
-        incoming.lost[_("files of the export that hold no chat, such as {name}", pictures[0])] += len(pictures)
+        incoming.lost[_("files of the export that hold no chat, such as {name}", min(pictures))] += len(pictures)

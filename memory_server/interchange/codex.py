@@ -15,7 +15,7 @@ from typing import Any
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.interchange.transcripts import row_of, time_of
+from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message
 from memory_server.kernel.private import calls_forget
@@ -96,13 +96,7 @@ class _Session:
     questions: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def turns(self, data: bytes) -> Iterator[TranscriptTurn]:
-        rows = []
-        for line in data.splitlines():
-            row = row_of(line)
-            if row:
-                rows.append(row)
-            elif line.strip():
-                self.found.lost[places.DAMAGED] += 1
+        rows = [row for line in data.splitlines() for row in rows_of(line, self.found.lost)]
         kinds = {_words_in(row) for row in rows}
         self.words_in = next(kind for kind in (_USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE) if kind in kinds | {_MESSAGE})
         for row in rows:

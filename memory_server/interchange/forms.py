@@ -18,7 +18,7 @@ from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from sandbox.chats import chat
-from sandbox.chats.messages import joined_values
+from sandbox.chats.joined_lines import joined_values
 from sandbox.chats.plain import begins_with_role
 from sandbox.locale import _
 
@@ -126,7 +126,10 @@ def _values_of(data: bytes) -> Iterator[Any]:
         return
     except ValueError:
         pass
-    lines = (line for line in BytesIO(data.removeprefix(codecs.BOM_UTF8)) if line.lstrip()[:1] in (b"{", b"["))
+    text = data.removeprefix(codecs.BOM_UTF8).lstrip()
+    if text[:1] not in (b"{", b"["):
+        return  # a page may quote JSON
+    lines = (line for line in BytesIO(text) if line.strip())
     for line in islice(lines, MOST_LINES):
         try:
             yield codec.loads(line)
@@ -141,8 +144,9 @@ def _refuse_known(value: Any) -> None:
     first = rows[0] if isinstance(rows, list) and rows else value
     if not isinstance(first, dict):
         return
+    is_chat = chat.is_chat(first)
     for fields, sentence in _NOT_MEMORIES:
-        if fields <= first.keys():
+        if fields <= first.keys() and (not is_chat or "mapping" in fields):
             raise NotThisFormat(sentence)
 
 

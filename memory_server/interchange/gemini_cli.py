@@ -15,7 +15,7 @@ from typing import Any
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.interchange.transcripts import row_of, time_of
+from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message
 from memory_server.kernel.private import calls_forget
@@ -83,9 +83,7 @@ def _session_of(found: Incoming, data: bytes) -> tuple[Mapping[str, Any], list[M
     try:
         values = [codec.loads(data)]
     except ValueError:
-        values = [row_of(line) for line in data.splitlines() if line.strip()]
-        damaged = sum(not row for row in values)
-        found.lost[places.DAMAGED] += damaged
+        values = [row for line in data.splitlines() for row in rows_of(line, found.lost)]
     about: dict[str, Any] = {}
     records: dict[str, Mapping[str, Any]] = {}
     for value in values:

@@ -26,7 +26,7 @@ from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS
 from memory_server.storage.json_store import codec
 from nlp.index_terms import index_form
 from sandbox.chats.dates import instant
-from sandbox.chats.messages import joined_values
+from sandbox.chats.joined_lines import joined_values
 from sandbox.locale import _, clause
 
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

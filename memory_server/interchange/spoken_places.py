@@ -36,6 +36,9 @@ SCHEDULED = _("prompts that a schedule sent")
 CHANNELS = _("messages from channels, plugins and devices")
 PLANS = _("plans that the client sent again")
 FORGOTTEN = _("turns in which something was forgotten")
+BEFORE_THE_LAST = _("texts that the model wrote before its last answer")
+WITHOUT_THE_USER = _("texts of the model in turns in which the user said nothing")
+PRIVATE = _("turns that are private")
 DAMAGED = _("lines that are cut off or are not JSON")
 NOTHING_SAID = ""
 """What holds no words that anybody said is not counted."""

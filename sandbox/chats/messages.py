@@ -15,6 +15,7 @@ from typing import Any
 
 from sandbox.chats import left_out
 from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.joined_lines import joined_values
 from sandbox.locale import MessageError, _
 
 Message = dict[str, Any]
@@ -88,24 +89,6 @@ def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
             if rest:
                 reason = _("is not JSON ({reason}); each line must be one message", error)
                 problems.append(Problem(place, reason))
-
-
-def joined_values(line: str) -> tuple[list[Any], str]:
-    """The JSON objects at the beginning of a line, one after the other, and what is behind the last."""
-    decoder = json.JSONDecoder()
-    rest = line.strip()
-    values: list[Any] = []
-    start = 0
-    while rest.startswith("{", start):
-        try:
-            value, end = decoder.raw_decode(rest, start)
-        except (ValueError, RecursionError):
-            break
-        values.append(value)
-        start = end
-        while rest[start : start + 1].isspace():
-            start += 1
-    return values, rest[start:]
 
 
 def read_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading) -> Reading:
