@@ -173,6 +173,8 @@ class _Session:
             if answer and self.turn is not None and not self.by_sub_agent:
                 self.turn.answers.append(Message("assistant", answer, time_ms))
                 self.turn.answered = True
+            elif answer:
+                self._count(places.SUB_AGENTS if self.by_sub_agent else places.WITHOUT_THE_USER)
         elif payload.get("role") == "user":
             words = [text for text in texts if not self._is_context(text)]
             if self.words_in == _MESSAGE:
@@ -203,8 +205,7 @@ class _Session:
             self.turn = TranscriptTurn(dict(self.about))
         turn = self.turn
         if turn.forgot:
-            turn.asked.clear()
-            turn.forgot = False
+            turn.forget()
         turn.prompt_id = self.turn_id or turn.prompt_id
         turn.prompted_ms = time_ms
         turn.asked.append(Message("user", words, time_ms))

@@ -62,17 +62,19 @@ def _turns(found: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
             if turn is not None and turn.answered:
                 yield turn
                 turn = None
-            if turn is None or turn.forgot:
+            if turn is None:
                 turn = TranscriptTurn(first)
+            turn.prompt_again()
             turn.prompt_id = str(record.get("id") or number)
             turn.prompted_ms = time_ms
-            turn.answers.clear()
             turn.asked.append(Message("user", words, time_ms))
         elif _is_of(record, "gemini") and turn is not None:
             _answer(found, turn, record, time_ms)
+        elif _is_of(record, "gemini"):
+            found.lost[places.WITHOUT_THE_USER] += bool(_text(record.get("content", record.get("parts"))).strip())
         elif record.get("type") in ("info", "warning", "error"):
             found.lost[places.NOTIFICATIONS] += 1
-        elif not _is_of(record, "gemini"):
+        else:
             found.lost[places.unknown_record(str(record.get("type", record.get("role"))))] += 1
     if turn is not None:
         yield turn

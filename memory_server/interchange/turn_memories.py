@@ -33,8 +33,10 @@ class TurnMemories:
         """Add the turns of the transcript at `path` in which the user said something."""
         for turn in turns:
             if not turn.has_words:
-                self.found.lost[places.WITHOUT_THE_USER] += len(turn.answers)
+                self.found.lost[places.WITHOUT_THE_USER] += len(turn.answers) + turn.replaced_answers
                 continue
+            self.found.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
+            self.found.lost[places.FORGOTTEN] += turn.times_forgotten
             folder = self._folder(turn.first.get("cwd"))
             self.projects.setdefault(str(PurePosixPath(path).parent), PurePosixPath(folder or "").name)
             memory = self._memory(turn, folder)

@@ -1,4 +1,4 @@
-"""The data exports of ChatGPT and Claude come as people get them: as the zip, as its folder, and with what was pasted."""
+"""The data exports of ChatGPT and Claude come as people get them: the zip, its folder, and what was pasted."""
 
 from __future__ import annotations
 
