@@ -34,7 +34,8 @@ _SORT = _("Usually relevance where there is something to look for, else timestam
 _ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
 _READ = (
     *("native", "node", "gentian", "pack", "worldinfo", "official", "chat"),
-    *("claude-code", "claude-mem", "livingmemory", "mem0", "notes-db", "pages", "refs-log"),
+    *("chat-export", "claude-code", "claude-mem", "codex", "gemini-cli", "livingmemory", "mem0", "memory-service"),
+    *("notes-db", "pages", "refs-log"),
 )
 _MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
 _SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
