@@ -219,7 +219,7 @@ def _tree(app: App, tree: Tree, form: Format, flags: Namespace, usual: str) -> I
             found = chats.read_all(tree.files, usual, zone, _names(flags), by_character=_by_character(flags))
             chats.count_others(found, tree.others)
         case "chat-export":
-            found = chat_exports.read(tree.files, tree.others, usual, zone, _names(flags))
+            found = chat_exports.read(tree.files, tree.others, usual, _names(flags))
             found = _timed(found, max(tree.times.values(), default=0))
         case _:
             found = claude_code.read(tree.files, usual, tree.times, folder_of)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -46,11 +45,10 @@ def read(
     files: Mapping[str, bytes],
     others: Sequence[str],
     usual: str,
-    zone: tzinfo | None,
     names: Mapping[str, str],
 ) -> Incoming:
     """The exchanges of all chats, for `usual`, and the notes of projects and memories. `files`: those of the export, by
-    their path; `others`: the paths of files that were not read. `zone` and `names` are those of `chats.read`. Raises
+    their path; `others`: the paths of files that were not read. `names`: of the `user` and the `char`. Raises
     NotThisFormat: nothing in it can be used."""
     incoming = Incoming()
     readings: list[chat.Reading] = []
@@ -64,11 +62,14 @@ def read(
             rows = value if isinstance(value, list) else [value]
             if is_beside_chats(rows):
                 (memories if claude_projects.is_memory(rows[0]) else projects).extend(rows)
-            elif _CONVERSATIONS.fullmatch(PurePosixPath(path).name) and rows:
-                readings += chat.read(data.decode(errors="replace"), zone).conversations
+            elif _CONVERSATIONS.fullmatch(PurePosixPath(path).name):
+                conversations = chat.read_export(rows)
+                readings += conversations
+                if rows and not conversations:
+                    incoming.skipped.append((path, _("it is not a list of conversations of ChatGPT or Claude")))
             else:
                 unread.append(path)
-        except (NotThisFormat, chat.ChatError) as error:
+        except NotThisFormat as error:
             incoming.skipped.append((path, _("it {reason}", error)))
     chats.take_readings(incoming, readings, usual, names)
     times = (memory.time_ms for contents in incoming.conversations for memory in contents.short_term)

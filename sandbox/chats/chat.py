@@ -17,7 +17,7 @@ from sandbox.chats import exports, messages, plain
 from sandbox.chats.messages import ROLES, ChatError, Message, Reading
 from sandbox.locale import _
 
-__all__ = ["ROLES", "ChatError", "ChatFile", "Message", "Reading", "is_chat", "parse", "read"]
+__all__ = ["ROLES", "ChatError", "ChatFile", "Message", "Reading", "is_chat", "parse", "read", "read_export"]
 _OTHER_FILES = {
     "trigger": _("is a pack of triggers, not a chat; give a chat file"),
     "entries": _("is a lorebook, not a chat; `memory-server convert` makes a pack of it"),
@@ -63,11 +63,13 @@ def read(text: str, zone: tzinfo | None = None, roles: Mapping[str, str] | None 
         messages, note = plain.parse(text, roles)
         return ChatFile([Reading(messages)], note)
     whole = _whole(text)
-    export = exports.conversations(whole)
-    if export:
-        numbered = enumerate(export, start=1)
-        return ChatFile([exports.read(row, _("conversation {number}", number)) for number, row in numbered])
-    return ChatFile([_structured(text, whole, zone)])
+    return ChatFile(read_export(whole) or [_structured(text, whole, zone)])
+
+
+def read_export(value: Any) -> list[Reading]:
+    """Each conversation of an export of ChatGPT or Claude, which this JSON value is; none if it is something else."""
+    rows = enumerate(exports.conversations(value), start=1)
+    return [exports.read(row, _("conversation {number}", number)) for number, row in rows]
 
 
 def is_chat(first: Any) -> bool:

@@ -52,7 +52,7 @@ def _chat(data: bytes) -> Incoming:
 
 
 def _export(data: bytes) -> Incoming:
-    return chat_exports.read({"conversations.json": data}, [], "default", UTC, {})
+    return chat_exports.read({"conversations.json": data}, [], "default", {})
 
 
 def _folder(_path: str) -> str | None:
