@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.chats import left_out
+from sandbox.chats.fields import list_in, mapping_in, text_in
 from sandbox.chats.messages import ROLES, Message, Reading
 from sandbox.locale import _
 
@@ -34,20 +35,23 @@ _KINDS = {
 """What the kinds of content that hold no words of the chat are called."""
 _WITHOUT_WORDS = frozenset(("content_type", "language", "response_format_name"))
 """Fields of a content that say what it is."""
-_CREATE_CANVAS, _CANVAS = "canmore.create_textdoc", "canmore."
+_TEXTS = frozenset(("text", "multimodal_text"))
+_CANVAS = "canmore."
+_CREATE_CANVAS = "canmore.create_textdoc"
 
 
 def read(conversation: Mapping[str, Any]) -> Reading:
     """The messages of the current branch; what else the tree holds is counted."""
     reading = Reading()
-    nodes: Mapping[str, Any] = conversation["mapping"]
-    branch = _branch(nodes, conversation.get("current_node") or _latest_leaf(nodes))
+    nodes = mapping_in(conversation, "mapping")
+    leaf = conversation.get("current_node") or _latest_leaf(nodes)
+    branch = _branch(nodes, leaf)
+    place = _("a message of {title!r}", text_in(conversation, "title")[:60])
     for name in branch:
-        _read_message(nodes[name].get("message"), conversation.get("title"), reading)
+        _read_message(mapping_in(nodes[name], "message"), place, reading)
     for name in nodes.keys() - set(branch):
-        node = nodes[name]
-        message = node.get("message") if isinstance(node, Mapping) else None
-        reading.left_out[left_out.BRANCHES] += _holds_something(message)
+        if _holds_something(mapping_in(nodes[name], "message")):
+            reading.left_out[left_out.BRANCHES] += 1
     return reading
 
 
@@ -62,101 +66,113 @@ def _branch(nodes: Mapping[str, Any], leaf: Any) -> list[str]:
 
 def _latest_leaf(nodes: Mapping[str, Any]) -> str | None:
     """The leaf with the newest message, for files without a current branch."""
-    leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
-    return max(leaves, key=lambda name: _seconds(nodes[name].get("message")), default=None)
+    latest: str | None = None
+    latest_seconds = -1.0
+    for name, node in nodes.items():
+        if not isinstance(node, Mapping) or node.get("children"):
+            continue
+        seconds = _seconds(mapping_in(node, "message"))
+        if seconds > latest_seconds:
+            latest = name
+            latest_seconds = seconds
+    return latest
 
 
-def _seconds(message: Any) -> float:
+def _seconds(message: Mapping[str, Any]) -> float:
     """When a message of a tree was written; 0: this is not known."""
-    time = message.get("create_time") if isinstance(message, dict) else None
+    time = message.get("create_time")
     return time if isinstance(time, int | float) else 0
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _holds_something(message: Any) -> bool:
+def _holds_something(message: Mapping[str, Any]) -> bool:
     """Whether a message holds more than the name of its kind: roots and hidden system messages are empty."""
-    content = _mapping(_mapping(message).get("content"))
-    values = [value for name, value in content.items() if name not in _WITHOUT_WORDS]
+    content = mapping_in(message, "content")
+    values = [content[name] for name in content.keys() - _WITHOUT_WORDS]
     return any(value not in (None, "", [], [""]) for value in values)
 
 
-def _read_message(message: Any, title: Any, reading: Reading) -> None:
+def _read_message(message: Mapping[str, Any], place: str, reading: Reading) -> None:
     """Add a message that a person sees as a text; another one is counted by its kind."""
-    if not isinstance(message, Mapping):
-        return
-    author = _mapping(message.get("author"))
-    content = _mapping(message.get("content"))
-    metadata = _mapping(message.get("metadata"))
-    kind = content.get("content_type")
-    hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message")
-    recipient = message.get("recipient") or "all"
-    if author.get("role") == "assistant" and str(recipient).startswith(_CANVAS):
-        _read_canvas(message, str(recipient), reading)
-    elif author.get("role") in ROLES and kind in ("text", "multimodal_text") and recipient == "all" and not hidden:
-        _read_words(message, title, reading)
+    role = mapping_in(message, "author").get("role")
+    kind = mapping_in(message, "content").get("content_type")
+    recipient = text_in(message, "recipient") or "all"
+    is_text = kind in _TEXTS and recipient == "all" and not _is_hidden(message)
+    if role == "assistant" and recipient.startswith(_CANVAS):
+        _read_canvas(message, recipient, place, reading)
+    elif role in ROLES and is_text:
+        _read_words(message, place, reading)
     elif _holds_something(message):
-        reading.left_out[_called(author.get("role"), kind, hidden=bool(hidden))] += 1
+        reading.left_out[_called(message)] += 1
 
 
-def _called(role: Any, kind: Any, *, hidden: bool) -> str:
+def _is_hidden(message: Mapping[str, Any]) -> bool:
+    metadata = mapping_in(message, "metadata")
+    hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message")
+    return bool(hidden)
+
+
+def _called(message: Mapping[str, Any]) -> str:
     """What the report calls a message that is not a text of the chat."""
-    if role == "tool":
+    kind = mapping_in(message, "content").get("content_type")
+    if mapping_in(message, "author").get("role") == "tool":
         return left_out.TOOLS
     if kind in _KINDS:
         return _KINDS[kind]
-    if hidden:
+    if _is_hidden(message):
         return left_out.FOR_THE_MODEL
-    if kind in ("text", "multimodal_text"):
+    if kind in _TEXTS:
         return left_out.TOOLS  # it speaks to a tool
     return left_out.unknown_kind(kind)
 
 
-def _read_words(message: Mapping[str, Any], title: Any, reading: Reading) -> None:
-    parts = message["content"].get("parts")
-    rows = parts if isinstance(parts, list) else []
-    # A spoken part has its transcript; a picture has no text.
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in rows]
-    text = "\n".join(part for part in texts if isinstance(part, str) and part)
-    attachments = _mapping(message.get("metadata")).get("attachments")
-    files = len(attachments) if isinstance(attachments, list) else 0
+def _read_words(message: Mapping[str, Any], place: str, reading: Reading) -> None:
+    parts = list_in(mapping_in(message, "content"), "parts")
+    texts = [text for part in parts if (text := _text_of(part))]
+    assets = [part for part in parts if isinstance(part, Mapping) and not _text_of(part)]
+    if texts:
+        # A spoken part has its transcript beside it.
+        assets = [asset for asset in assets if "audio" not in str(asset.get("content_type"))]
+    attachments = list_in(mapping_in(message, "metadata"), "attachments")
     # A picture that the user uploaded is both a part and an attachment.
-    reading.left_out[left_out.PICTURES] += max(files, _assets(rows, transcribed=bool(text)))
-    if text:
-        _add(message, text, title, reading)
+    reading.left_out[left_out.PICTURES] += max(len(attachments), len(assets))
+    if texts:
+        _add(message, "\n".join(texts), place, reading)
 
 
-def _assets(parts: list[Any], *, transcribed: bool) -> int:
-    """How many parts are pictures, files, or recordings of which there is no transcript."""
-    kinds = [str(part.get("content_type")) for part in parts if isinstance(part, Mapping) and not part.get("text")]
-    return sum(not (transcribed and "audio" in kind) for kind in kinds)
+def _text_of(part: Any) -> str:
+    """The text of a part of a message; '' for a picture, a file or a recording."""
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else ""
 
 
-def _read_canvas(message: Mapping[str, Any], recipient: str, reading: Reading) -> None:
+def _read_canvas(message: Mapping[str, Any], recipient: str, place: str, reading: Reading) -> None:
     """A text that the model wrote on a canvas is what it said; a program is counted, and so is each later change."""
-    content = _mapping(message.get("content"))
-    parts = content.get("parts")
-    texts = [content.get("text"), *(parts if isinstance(parts, list) else ())]
+    document = _arguments(mapping_in(message, "content"))
+    written = text_in(document, "content")
+    if recipient != _CREATE_CANVAS or not written:
+        reading.left_out[left_out.REVISIONS] += 1
+    elif text_in(document, "type").startswith("code"):
+        reading.left_out[left_out.CODE] += 1
+    else:
+        title = text_in(document, "name")
+        text = f"{title}\n\n{written}" if title else written
+        _add(message, text, place, reading)
+
+
+def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a call of a tool says, which is JSON in the text of its message."""
+    texts = [content.get("text"), *list_in(content, "parts")]
     text = "".join(part for part in texts if isinstance(part, str))
     try:
-        document = _mapping(json.loads(text))
+        arguments = json.loads(text)
     except (ValueError, RecursionError):
-        document = {}
-    written = document.get("content")
-    if recipient != _CREATE_CANVAS or not isinstance(written, str):
-        reading.left_out[left_out.REVISIONS] += 1
-    elif str(document.get("type")).startswith("code"):
-        reading.left_out[left_out.CODE] += 1
-    elif written.strip():
-        heading = document.get("name")
-        lines = [heading, written] if isinstance(heading, str) and heading else [written]
-        _add(message, "\n\n".join(lines), None, reading)
+        return {}
+    return arguments if isinstance(arguments, Mapping) else {}
 
 
-def _add(message: Mapping[str, Any], text: str, title: Any, reading: Reading) -> None:
-    row: Message = {"role": message["author"]["role"], "content": text}
+def _add(message: Mapping[str, Any], text: str, place: str, reading: Reading) -> None:
+    role = mapping_in(message, "author")["role"]
+    row: Message = {"role": role, "content": text}
     seconds = _seconds(message)
-    place = _("a message of {title!r}", str(title or "")[:60])
-    reading.add(row, place, "create_time", seconds * 1000 if seconds > 0 else None)
+    time_ms = seconds * 1000 if seconds > 0 else None
+    reading.add(row, place, "create_time", time_ms)
