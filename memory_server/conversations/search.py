@@ -18,6 +18,7 @@ from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements
 from memory_server.conversations.recall.words import RecallQuery, speakers_of
 from memory_server.conversations.services import ALL, OWN, Services
+from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
 from memory_server.kernel.messages import NOTHING, Message, Session
 from memory_server.kernel.private import to_keep
@@ -36,6 +37,9 @@ decision itself."""
 VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.2
 """How long a search waits for vectors, and one that nobody asked for: a hook takes its question back after 0.5 s
 (`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
+PLAIN_AT_MOST = 1_500
+"""Memories up to which the first search of a process makes no index: it takes 31 ms for 1,000, and numpy with an index
+130 ms."""
 _DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
 
@@ -222,8 +226,8 @@ class ShortTermSearch:
     async def _searched(self, query: RecallQuery, asking: Asking) -> Found:
         """What `query` brings to mind."""
         ids = tuple(dict.fromkeys((*await self.conversations_of(asking.scope), *asking.also)))
-        if self._services.brief and ids == (self.conversation_id,):
-            state = await self._services.store.read(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id) if ids == (self.conversation_id,) else None
+        if state is not None and (self._services.brief or _is_sooner_without_index(state)):
             cosines, reason = await self._cosines([state], query, asked=asking.asked)
             found = self._plainly(state, query, cosines, asking)
             return replace(found, only_words=reason)
@@ -290,7 +294,8 @@ class ShortTermSearch:
                 return
             recorder = state.follower = _Recorder()
             try:
-                index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
+                with without_collecting():
+                    index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
             finally:
                 # Another decision may have made an index meanwhile.
                 ours = state.follower is recorder
@@ -344,7 +349,7 @@ class ShortTermSearch:
         return decide(searched, query, **self._about(asking))
 
     def _plainly(self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking) -> Found:
-        """The same without an index, for a process that asks once."""
+        """The same without an index, for a process that asks once, and for the first search of a small conversation."""
         from memory_server.conversations.recall.selection import select
 
         cosines_here = cosines.get(state.conversation_id, NOTHING)
@@ -386,6 +391,11 @@ def _held_in(said: Collection[str], recall: Recall) -> set[str]:
     """The ids of what came though the messages, whose texts are `said`, hold all of it."""
     came = (each.memory for tier in (recall.top, recall.next, recall.flashback) for each in tier)
     return {one.id for one in came if one.messages and all(part.content.strip() in said for part in one.messages)}
+
+
+def _is_sooner_without_index(state: ConversationState) -> bool:
+    """Whether a search is: in a process that has not imported numpy yet, which takes as long as several plain ones."""
+    return _DECISIONS not in sys.modules and len(state.short_term) <= PLAIN_AT_MOST and not _is_long(state)
 
 
 def _is_long(state: ConversationState) -> bool:

@@ -133,7 +133,8 @@ def _among(sought: npt.NDArray[np.uint64], entries: npt.NDArray[np.uint64]) -> n
 
 def _joined(runs: Sequence[Run]) -> Run:
     """One run of several whose rows follow each other."""
-    keys = np.unique(np.concatenate([run.keys for run in runs]))
+    keys = np.sort(np.concatenate([run.keys for run in runs]))
+    keys = keys[np.diff(keys, prepend=~keys[:1]) != 0]  # `np.unique` would import numpy.ma, which takes 13 ms
     places = [np.searchsorted(keys, run.keys) for run in runs]
     counts = np.zeros(len(keys), np.int64)
     for place, run in zip(places, runs, strict=True):

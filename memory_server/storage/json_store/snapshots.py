@@ -8,13 +8,11 @@ the history tells, and no record is taken out of it. Blocking calls; only `write
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
 import logging
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +20,7 @@ from typing import Any, NamedTuple
 from memory_server.conversations.changes import Change, merged, putting, removing
 from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
 from memory_server.kernel import files as folders
+from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import SnapshotBroken
 from memory_server.storage.json_store import codec, faults
 from sandbox.locale import _
@@ -163,18 +162,6 @@ def edits(base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Me
     return changes
 
 
-@contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    # Reading leaves no garbage, and the collector took a sixth of the time with 10,000 memories.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 class Snapshots:
     """The snapshots of `conversation_id` in `folder`, and the copies of them."""
 
@@ -195,7 +182,7 @@ class Snapshots:
         """Values that change when somebody writes a snapshot."""
         return {name: _mark(path) for name, path in self.paths.items()}
 
-    @_without_collecting()
+    @without_collecting()
     def read(
         self,
         data: Mapping[str, bytes | None],
