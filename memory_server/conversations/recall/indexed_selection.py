@@ -21,6 +21,7 @@ from memory_server.conversations.recall.indexed_match import Match, matched
 from memory_server.conversations.recall.overviews import pinned_points, spread
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, decay, match_needed, score_points
+from memory_server.conversations.recall.same_words import LOOKED_AT, Held, Standing, lent_points
 from memory_server.conversations.recall.selection import (
     NEAR,
     HeldBack,
@@ -78,6 +79,8 @@ class Decision:
     """With the `cue_points` of the rows that can come forward by them."""
     cues: Mapping[int, float]
     """These points, where there are any."""
+    lent: Mapping[int, tuple[float, int]]
+    """Points that rows get from an older one with the same words, and that row."""
     least_beside: float
     """The relevance that is needed beside the best memory; 0: any."""
     chosen: list[int]
@@ -146,6 +149,8 @@ class Decision:
         memory, match, parameters = self.columns.memory(row), self.match, self.parameters
         age_ms, points = age_of(memory.time_ms, self.now_ms), score_points(memory, parameters)
         near = None if self.nearness is None else self.nearness.of(row)
+        lent, older_row = self.lent.get(row, (0.0, None))
+        older = "" if older_row is None else self.columns.name_of(older_row)[0]
         receipt = Receipt(
             match.words_of(row),
             decay(age_ms, parameters),
@@ -154,6 +159,8 @@ class Decision:
             around=float(match.around[row]),
             span=float(match.span[row]),
             cue=self.cues.get(row, 0.0),
+            lent=lent,
+            older=older,
             nearness=near,
             overview=self.query.overview is not None,
         )
@@ -225,6 +232,11 @@ def decide(
         }
     for row, gained in cues.items():
         relevance[row] += gained
+    lent: dict[int, tuple[float, int]] = {}
+    if query.overview is None and parameters.must_share:
+        lent = _lent(list(islice(_ranked(candidates, relevance, columns), LOOKED_AT)), match, score, columns)
+        for row, (points, _older) in lent.items():
+            relevance[row] += points
     best = float(relevance[candidates].max()) if len(candidates) else 0.0
     least = 0.0 if parameters.weak_too else parameters.nearly_best * best
     if least > 0.0:
@@ -267,6 +279,7 @@ def decide(
         muted=muted,
         relevance=relevance,
         cues=cues,
+        lent=lent,
         least_beside=least,
         chosen=chosen,
         passed_over=passed_over,
@@ -274,6 +287,15 @@ def decide(
         drawn=by_chance,
         nearness=nearness,
     )
+
+
+def _lent(best: Sequence[int], match: Match, score: Floats, columns: Columns) -> dict[int, tuple[float, int]]:
+    """The points that rows get from an older one with the same words, and that row."""
+    if not score[best].any():
+        return {}
+    standings = [Standing(int(columns.times[row]), float(match.points[row]), float(score[row])) for row in best]
+    lent = lent_points(standings, lambda number: Held(match.words_of(best[number]), columns.memory(best[number]).words))
+    return {best[newer]: (gained.points, best[gained.older]) for newer, gained in lent.items()}
 
 
 def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterator[int]:

@@ -23,6 +23,7 @@ from memory_server.conversations.recall.overviews import pinned_points, spread
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
 from memory_server.conversations.recall.relevance import Receipt, age_of, cue_points, match_needed, receipts
+from memory_server.conversations.recall.same_words import LOOKED_AT, Held, Standing, lent_points
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import NOTHING, Session
@@ -148,6 +149,9 @@ def select(
     for memory in first:
         of_id[memory.id] = replace(of_id[memory.id], cue=cue_points(memory, query, parameters))
     ranked = [*sorted(first, key=in_order), *ranked[len(first) :]]
+    if query.overview is None and parameters.must_share:
+        of_id.update(_lent(ranked[:LOOKED_AT], of_id))
+        ranked.sort(key=in_order)
     least = 0.0 if parameters.weak_too or not ranked else parameters.nearly_best * of_id[ranked[0].id].relevance
     if least > 0.0:
         ranked = [memory for memory in ranked if of_id[memory.id].relevance >= least]
@@ -206,6 +210,19 @@ def select(
         ),
         needed=max(parameters.threshold, match_needed(len(everything), query, parameters)),
     )
+
+
+def _lent(best: Sequence[ShortTermMemory], of_id: Mapping[str, Receipt]) -> dict[str, Receipt]:
+    """The receipts of those candidates that get points from an older one with the same words, by their ids."""
+    made = [of_id[memory.id] for memory in best]
+    standings = [
+        Standing(memory.time_ms, receipt.match, receipt.score) for memory, receipt in zip(best, made, strict=True)
+    ]
+    lent = lent_points(standings, lambda number: Held(made[number].matched, best[number].words))
+    return {
+        best[newer].id: replace(made[newer], lent=gained.points, older=best[gained.older].id)
+        for newer, gained in lent.items()
+    }
 
 
 def lack(
