@@ -42,7 +42,7 @@ from memory_server.interchange.incoming import (
 )
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.entries import foreign_tables
-from memory_server.storage.projects import folder_of_work
+from memory_server.storage.repositories import folder_of_work
 from sandbox import PatternError, TriggerSandbox
 from sandbox.locale import _
 

@@ -199,6 +199,7 @@ class Share(NamedTuple):
 OPERATIONS = (
     *(N_("add"), N_("save"), N_("update"), N_("delete"), N_("restore"), N_("merge"), N_("cleanup"), N_("undo")),
     *(N_("overwrite"), N_("promote"), N_("clear"), N_("reindex"), N_("remember"), N_("keep"), N_("forget")),
+    N_("assign"),
 )
 """The words of `Operation.op`."""
 REASONS = N_("deleted"), N_("expired"), N_("over_limit"), N_("merged"), N_("undone")

@@ -15,7 +15,7 @@ from knowledge.conftest import NOW, Clock
 from knowledge_past import cleaned
 
 from memory_server import open_memory
-from memory_server.composition import project_here
+from memory_server.storage.repositories import checkout_at
 from memory_server.config import Settings, load
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.kernel.messages import Message
@@ -449,7 +449,7 @@ async def test_a_folder_of_another_user_is_no_project_unless_it_is_named(
     everything = (top, top / ".multi-agent-mcp", memory, memory / "pool.md", top / marker)
     give(65534, top / ".multi-agent-mcp", top / marker)
     assert "No project is known here" in await found()
-    assert project_here() is None
+    assert checkout_at(Path()) is None
     give(0, *everything)
     give(65534, memory / "pool.md")
     assert await found() == []

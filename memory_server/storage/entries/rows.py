@@ -138,7 +138,7 @@ class ScopeRows:
         )
         return Figures(*self._selected(columns, *self._condition(where)).fetchone())
 
-    def counted(self, by: Literal["agent_id", "run_id"], where: Filter) -> dict[str, int]:
+    def counted(self, by: Literal["agent_id", "run_id", "project"], where: Filter) -> dict[str, int]:
         condition, values = self._condition(where)
         return dict(
             self._selected(f"e.{by}, count(*)", f"{condition} AND e.{by} NOTNULL GROUP BY 1", values).fetchall()
