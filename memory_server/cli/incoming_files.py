@@ -42,7 +42,7 @@ from memory_server.interchange.incoming import (
 )
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.entries import foreign_tables
-from memory_server.storage.repositories import folder_of_work
+from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox import PatternError, TriggerSandbox
 from sandbox.locale import _
 
@@ -144,6 +144,10 @@ def _tree(app: App, tree: Tree, form: Format, usual: str) -> Incoming:
     def folder_of(folder: str) -> str | None:
         return folder_of_work(Path(folder))
 
+    def project_of(folder: str) -> str:
+        project = project_at(Path(folder), on_several_machines=app.home.on_several_machines)
+        return "" if project is None else project.key
+
     match form:
         case "pages":
             found = pages.read(tree.files, tree.times, app.settings.zone)
@@ -152,7 +156,7 @@ def _tree(app: App, tree: Tree, form: Format, usual: str) -> Incoming:
         case "gemini-cli":
             found = gemini_cli.read(tree.files, usual, folder_of)
         case _:
-            found = claude_code.read(tree.files, usual, tree.times, folder_of)
+            found = claude_code.read(tree.files, usual, tree.times, claude_code.WorkingFolders(folder_of, project_of))
     found.skipped += tree.left_out
     return found
 

@@ -52,15 +52,19 @@ def name_of(key: str) -> str:
 def shown_names(keys: Iterable[str]) -> Mapping[str, str]:
     """A name for each key: as many of the last parts of it as tell it from the others."""
     every = sorted({key for key in keys if key})
-    names: dict[str, str] = {}
     parts = {key: _parts_of(key) for key in every}
+    names = dict.fromkeys(every, "")
+    unnamed = every
     length = 1
-    while len(names) < len(every):
+    while unnamed:
         endings = {key: "/".join(parts[key][-length:]) for key in every}
         uses = Counter(endings.values())
-        for key in every:
-            if key not in names and (uses[endings[key]] == 1 or length > len(parts[key])):
-                names[key] = key if uses[endings[key]] > 1 else endings[key]
+        for key in unnamed:
+            if length > len(parts[key]):
+                names[key] = key
+            elif uses[endings[key]] == 1:
+                names[key] = endings[key]
+        unnamed = [key for key in unnamed if not names[key]]
         length += 1
     return names
 

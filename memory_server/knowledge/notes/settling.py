@@ -4,7 +4,7 @@ assigns. The decisions are pure; `Settling` asks the store for what they need.""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_server.kernel.errors import MemoryServerError
@@ -48,32 +48,34 @@ class Settling:
         present = former & held.keys()
         if not present:
             return ()
-        targets = {name: await self._target(name, project, held) for name in sorted(present)}
+        certain = [name for name in sorted(present) if await self._is_certain(name, project, held)]
+        # Where the project has a note of its topic, a note waits too.
+        targets = {name: [unsettled(name_of(name))] for name in present}
+        for name in certain:
+            targets[name].insert(0, project.key)
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             notes = held.entries(replace(OF_PROJECTS, projects=tuple(targets)), order="oldest")
-            outcome = moved_to(held, notes, targets)
-            aside = {note.project: unsettled(name_of(note.project)) for note in outcome.in_the_way}
-            rest = moved_to(held, outcome.in_the_way, aside)
-            return (*outcome.moved, *rest.moved), None
+            return moved_to(held, notes, targets).moved, None
 
         try:
             self.refuse()
             await self.store.commit(NOTES, decide, Operation("assign", "first use in the folder"))
         except MemoryServerError as error:
             log.info("notes of before were not moved to %s: %s", project.key, error)
-            return tuple(name for name, target in targets.items() if target == project.key)
+            return tuple(certain)
         return ()
 
-    async def _target(self, name: str, project: Project, held: Collection[str]) -> str:
+    async def _is_certain(self, name: str, project: Project, held: Collection[str]) -> bool:
+        """Whether notes that have only this name are of the project; `held`: the keys of all projects with notes."""
         if name in project.former_keys:
-            return project.key
-        others = (key for key in held if key not in (name, project.key))
-        if any(name_of(key) == name for key in others):
-            return unsettled(name)
+            return True
+        own = {name, project.key, *project.former_keys}
+        if any(name_of(key) == name for key in held if key not in own):
+            return False
         if name not in self._elsewhere:
             self._elsewhere[name] = await self.is_elsewhere(name, project)
-        return unsettled(name) if self._elsewhere[name] else project.key
+        return not self._elsewhere[name]
 
     async def waiting(self, project: Project) -> dict[str, int]:
         """How many notes have only a name of the project's folder, which other folders have too; by name."""
@@ -85,21 +87,28 @@ class Settling:
         return {aside[key]: count for key, count in counts.items()}
 
 
-def moved_to(held: ScopeView, notes: Iterable[Entry], targets: Mapping[str, str]) -> Moved:
-    """Notes with the key of another project, by that which each has now. A live one stays where the other project has a
-    live one of its topic."""
+def moved_to(held: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]) -> Moved:
+    """Notes with the key of another project: the first of those that `targets` has for the key of each. A live one
+    moves only to a project that has no live one of its topic."""
     moved: list[Entry] = []
     in_the_way: list[Entry] = []
     taken: set[tuple[str, str | None]] = set()
     for note in notes:
-        target = targets[note.project]
-        if note.archived_ms is None and note.key is not None:
-            if (target, note.key) in taken or held.keyed(note.kind, target, note.key) is not None:
-                in_the_way.append(note)
-                continue
-            taken.add((target, note.key))
-        moved.append(replace(note, project=target))
+        wanted = [replace(note, project=target) for target in targets[note.project]]
+        free = [copy for copy in wanted if not _is_in_the_way(held, taken, copy)]
+        if not free:
+            in_the_way.append(note)
+            continue
+        moved.append(free[0])
+        if note.archived_ms is None:
+            taken.add((free[0].project, note.key))
     return Moved(tuple(moved), tuple(in_the_way))
+
+
+def _is_in_the_way(held: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
+    if note.archived_ms is not None or note.key is None:
+        return False
+    return (note.project, note.key) in taken or held.keyed(note.kind, note.project, note.key) is not None
 
 
 def assigning(chosen: Callable[[ScopeView], Sequence[Entry]], key: str) -> Decide[Moved]:
@@ -107,7 +116,7 @@ def assigning(chosen: Callable[[ScopeView], Sequence[Entry]], key: str) -> Decid
 
     def decide(held: ScopeView) -> tuple[Sequence[Change], Moved]:
         notes = [note for note in chosen(held) if note.project != key]
-        outcome = moved_to(held, notes, dict.fromkeys((note.project for note in notes), key))
+        outcome = moved_to(held, notes, {note.project: [key] for note in notes})
         return outcome.moved, outcome
 
     return decide
