@@ -16,10 +16,10 @@ from memory_server.kernel.errors import StorageError
 from memory_server.kernel.options import extended
 from memory_server.knowledge.layers import LayerName, LayerOptions
 from memory_server.knowledge.policies import Options
+from memory_server.knowledge.projects import Project, named_by_user
 from memory_server.knowledge.refs import RefOptions
 from memory_server.knowledge.service import Knowledge
 from memory_server.knowledge.sessions.models import SessionOptions
-from memory_server.knowledge.projects import Project, named_by_user
 from memory_server.storage.projects import has_git, is_ours, nearest
 from memory_server.storage.repositories import project_at
 

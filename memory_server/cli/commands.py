@@ -179,8 +179,8 @@ def _look(add: Add) -> None:
 
 
 def _knowledge(made: ArgumentParser) -> None:
-    actions = ("list", "show", "document", "reindex", "cleanup", "delete", "restore", "promote", "projects", "assign")
-    actions = (*actions, "history")
+    looks, changes = ("list", "show", "document", "projects", "history"), ("reindex", "cleanup", "delete", "restore")
+    actions = (*looks, *changes, "promote", "assign")
     about = _(
         "list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: merge "
         "notes that say the same; cleanup: archive what is over; promote: move an entry of the project (its key) to "

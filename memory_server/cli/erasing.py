@@ -225,11 +225,16 @@ def _layers(app: App) -> list[Path]:
 
 async def _pages(app: App) -> list[Path]:
     documents = [app.settings.notes.documents] if app.settings.notes.documents else []
-    checkout = checkout_at(Path())
+    return await asyncio.to_thread(lambda: pages_in(*documents, *_usual_places()))
+
+
+def _usual_places() -> list[Path]:
+    """Where pages of notes are written here if nothing else was said; a worktree has its own."""
     tops = {Path().absolute()}
+    checkout = checkout_at(Path())
     if checkout is not None:
         tops |= {checkout.top, checkout.place}
-    return await asyncio.to_thread(pages_in, *documents, *(top / FOLDER for top in sorted(tops)))
+    return [top / FOLDER for top in sorted(tops)]
 
 
 async def backups_with(app: App, erasure: Erasure) -> list[str]:

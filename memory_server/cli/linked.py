@@ -186,8 +186,8 @@ async def window(
     control: Any = None,
     folder: Path | None = None,
 ) -> None:
-    """Serve a window: its messages go to the server. `folder`: where it is. `descriptors`, `stopped` and `control` as for `runner.session`,
-    which are given in a shared process."""
+    """Serve a window: its messages go to the server. `folder`: where it is. `descriptors`, `stopped` and `control` as
+    for `runner.session`, which are given in a shared process."""
     from memory_server.serving.stdio import runner
     from memory_server.serving.stdio.relay import Relay
 

@@ -1,9 +1,10 @@
 """Projects: a note of the type project-tech belongs to one, which is a place and not a name. Pure.
 
 The key of a project is the URL of its repository (`github.com/acme/shop`), or the folder of it (`/home/ana/shop`; in a
-store that several machines use with the machine's name, `laptop:/home/ana/shop`), or a name that the user gave it
-(`name:shop`). Before places were told apart, a note had the base name of a folder (`shop`) only. Such a note is moved to
-its place once; if several folders have the name, its key becomes `?shop`, and it waits until somebody says whose it is.
+store that several machines use with the machine's name, `laptop-5f3a9c:~/shop`), or a name that the user gave it
+(`name:shop`). Before places were told apart, a note had the base name of a folder (`shop`) only. Such a note is moved
+to its place once; if several folders have the name, its key becomes `?shop`, and it waits until somebody says whose it
+is.
 """
 
 from __future__ import annotations

@@ -61,9 +61,7 @@ async def texts(notes: Notes, query: str = "") -> set[str]:
 
 async def keys(store: EntryStore) -> dict[str, str]:
     """The project of each note, by its text."""
-    held = await store.read(
-        (await store.scopes())[0], lambda view: view.entries(Filter(archived=None), order="oldest")
-    )
+    held = await store.read((await store.scopes())[0], lambda view: view.entries(Filter(archived=None), order="oldest"))
     return {entry.body: entry.project for entry in held}
 
 

@@ -134,7 +134,9 @@ async def test_what_a_command_prints_is_laid_out_in_a_thread(tmp_path: Path, mon
         monkeypatch.setattr(terminal._Captured, "write", noted)
         for name in ("list", "history"):
             for more in ([], ["--json"]):
-                answer = await remote_commands.run(app, name, {"arguments": [name, "-c", "c", *more]}, Principal(None, ALL))
+                answer = await remote_commands.run(
+                    app, name, {"arguments": [name, "-c", "c", *more]}, Principal(None, ALL)
+                )
                 assert "Miso" in answer["output"]
     assert threads
     assert threading.current_thread().name not in threads

@@ -228,7 +228,10 @@ URLS = [
     ("git@github.com-work:acme/backend.git", "github.com-work/acme/backend"),
     *((url, None) for url in ("/srv/git/shop.git", "../shop", "file:///srv/git/shop", "C:\\git\\shop", "~/shop", "")),
     *((url, None) for url in ("work:acme/backend", "git@server:shop.git", "ssh://nas/shop", "https://10.0.0.5/shop")),
-    *((url, None) for url in ("git@192.168.1.4:shop", "https://[fe80::1]/shop", "https://nas.local/a", "http://a.lan/b")),
+    *(
+        (url, None)
+        for url in ("git@192.168.1.4:shop", "https://[fe80::1]/shop", "https://nas.local/a", "http://a.lan/b")
+    ),
     *((url, None) for url in ("https://github.com/", "https://host.example:x/a", "ext::sh -c a", "http://[/a")),
 ]
 
@@ -239,7 +242,11 @@ def test_one_repository_has_one_url_and_a_url_of_one_network_is_none(url: str, o
 
 
 def test_two_clones_are_one_project_and_a_fork_is_another(top: Path) -> None:
-    for name, url in (("one", "git@github.com:acme/a.git"), ("two", "https://github.com/acme/a"), ("fork", "git@github.com:me/a")):
+    for name, url in (
+        ("one", "git@github.com:acme/a.git"),
+        ("two", "https://github.com/acme/a"),
+        ("fork", "git@github.com:me/a"),
+    ):
         repository(top / name, url)
     assert key(top / "one") == key(top / "two") == "github.com/acme/a"
     assert key(top / "fork") == "github.com/me/a"
