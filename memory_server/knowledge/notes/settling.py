@@ -42,12 +42,11 @@ class Settling:
         The keys of those that certainly are of the project and could not be moved, because nothing may be stored
         now."""
         former = {*project.former_keys, *project.names}
-        if not former:
+        live_ones = Filter(OF_PROJECTS.kinds, tuple(former), keyed=True)
+        if not former or not await self.store.read(NOTES, lambda held: held.count(live_ones)):
             return ()
         held = await self.store.read(NOTES, lambda held: held.counted("project", OF_PROJECTS))
         present = former & held.keys()
-        if not present:
-            return ()
         certain = [name for name in sorted(present) if await self._is_certain(name, project, held)]
         # Where the project has a note of its topic, a note waits too.
         targets = {name: [unsettled(name_of(name))] for name in present}
@@ -82,7 +81,7 @@ class Settling:
         if not project.names:
             return {}
         aside = {unsettled(name): name for name in project.names}
-        where = replace(OF_PROJECTS, archived=False, projects=tuple(aside))
+        where = Filter(OF_PROJECTS.kinds, tuple(aside), keyed=True)
         counts = await self.store.read(NOTES, lambda held: held.counted("project", where))
         return {aside[key]: count for key, count in counts.items()}
 
