@@ -233,7 +233,7 @@ def _usual_places() -> list[Path]:
     tops = {Path().absolute()}
     checkout = checkout_at(Path())
     if checkout is not None:
-        tops |= {checkout.top, checkout.place}
+        tops |= {checkout.top, checkout.repository}
     return [top / FOLDER for top in sorted(tops)]
 
 

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import unicodedata
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -37,12 +36,12 @@ _OF_A_NETWORK = ("arpa", "corp", "home", "internal", "intranet", "lan", "local",
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A folder with files of a repository. `top`: the folder; `place`: that of the main checkout, which is another one
-    for a linked worktree; a bare repository is its own place. `git`: where the repository has its settings; `called`:
-    the name of the folder by the path that led to it, which may be a link."""
+    """A folder with files of a repository. `top`: the folder; `repository`: that of the main checkout, which is another
+    one for a linked worktree; a bare repository is its own. `git`: where the repository has its settings; `called`: the
+    name of the folder by the path that led to it, which may be a link."""
 
     top: Path
-    place: Path
+    repository: Path
     git: Path
     called: str = ""
 
@@ -74,40 +73,46 @@ def checkout_at(folder: Path) -> Checkout | None:
         return alone
     common = _path_in(git / "commondir", git)
     if common is not None:
-        known = _path_in(git / "gitdir", git)
-        is_known = known is not None and _is_same(known, mark)
-        return replace(alone, place=_place_of(common), git=common) if is_known else alone
+        worktree = _path_in(git / "gitdir", git)
+        if worktree is None or not _is_same(worktree, mark):
+            return alone
+        return replace(alone, repository=_folder_of(common), git=common)
     if "modules" in git.parts:
         worktrees = _settings_of(git).get(_WORKTREE, [])
         is_known = len(worktrees) == 1 and _is_same(git / worktrees[0], top)
-        return replace(alone, place=_place_of_submodule(top), git=git if is_known else mark)
-    is_of_another = git.name == ".git" or not (git / "HEAD").is_file()
-    return alone if is_of_another else replace(alone, place=_place_of(git), git=git)
+        return replace(alone, repository=_folder_of_submodule(top), git=git if is_known else mark)
+    if git.name == ".git" or not (git / "HEAD").is_file():
+        return alone
+    return replace(alone, repository=_folder_of(git), git=git)
 
 
-def _place_of(git: Path) -> Path:
+def _folder_of(git: Path) -> Path:
     """The folder that people call the repository: the one around `.git`, or around a bare repository that its own
     file `.git` names; else the bare repository."""
     if git.name == ".git":
         return git.parent
     named = _path_in(git.parent / ".git", git.parent, "gitdir:")
-    return git.parent if named == git else git
+    if named == git:
+        return git.parent
+    return git
 
 
-def _place_of_submodule(top: Path) -> Path:
+def _folder_of_submodule(top: Path) -> Path:
     """Where a submodule is in the main checkout of what it is a part of."""
     whole = checkout_at(top.parent)
-    if whole is None or whole.place == whole.top:
+    if whole is None or whole.repository == whole.top:
         return top
-    return whole.place / top.relative_to(whole.top)
+    return whole.repository / top.relative_to(whole.top)
 
 
 def folder_of_work(folder: Path) -> str | None:
     """The main checkout of the repository that `folder` is in, else `folder` itself; None for the top of the file
     system, where programs start that have no folder."""
     checkout = checkout_at(folder)
-    place = folder.absolute() if checkout is None else checkout.place
-    return str(place) if place != place.parent else None
+    work = folder.absolute() if checkout is None else checkout.repository
+    if work == work.parent:
+        return None
+    return str(work)
 
 
 def identity_of(checkout: Checkout) -> RepositoryIdentity:
@@ -125,26 +130,35 @@ def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | 
     that a path needs the name of this machine."""
     checkout = checkout_at(folder)
     if checkout is None:
-        try:
-            place = Path(os.path.realpath(folder))
-        except OSError:
-            return None  # the working directory was removed
-        with suppress(RuntimeError):  # this user has no home folder
-            if place == Path(os.path.realpath(Path.home())):
-                return None
-        return Project(_key_of(place, on_several_machines)) if place != place.parent else None
+        return _project_without_git(folder, on_several_machines)
     identity = identity_of(checkout)
-    key_of_place = _key_of(checkout.place, on_several_machines)
-    key = identity.origin or key_of_place
+    key_by_path = _key_of(checkout.repository, on_several_machines)
+    key = identity.origin or key_by_path
     if identity.named is not None:
         key = NAMED + identity.named
-    names = dict.fromkeys((checkout.called, checkout.top.name, checkout.place.name))
-    return Project(key, (key_of_place,) if key != key_of_place else (), tuple(filter(None, names)))
+    names = dict.fromkeys((checkout.called, checkout.top.name, checkout.repository.name))
+    folder_names = tuple(filter(None, names))
+    if key == key_by_path:
+        return Project(key, names=folder_names)
+    return Project(key, former_keys=(key_by_path,), names=folder_names)
 
 
-def _key_of(place: Path, on_several_machines: bool) -> str:
-    path = as_on_disk(place)
-    return shared_key(path) if on_several_machines else path
+def _project_without_git(folder: Path, on_several_machines: bool) -> Project | None:
+    try:
+        work = Path(os.path.realpath(folder))
+    except OSError:
+        return None  # the working directory was removed
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is wanted also where there is no home
+    if str(work) == home or work == work.parent:
+        return None
+    return Project(_key_of(work, on_several_machines))
+
+
+def _key_of(folder: Path, on_several_machines: bool) -> str:
+    path = as_on_disk(folder)
+    if on_several_machines:
+        return shared_key(path)
+    return path
 
 
 def shared_key(key: str) -> str:
@@ -167,16 +181,20 @@ def normalized(url: str) -> str | None:
     of one network."""
     scp = None if "://" in url else _SCP.fullmatch(url.strip())
     if scp is not None:
-        host, port, path = scp[1].lower(), None, scp[2]
+        host = scp[1].lower()
+        port = None
+        path = scp[2]
     else:
         try:
             parts = urlsplit(url.strip())
-            host, port = (parts.hostname or "").lower(), parts.port
+            host = (parts.hostname or "").lower()
+            port = parts.port
         except ValueError:
             return None
         if parts.scheme not in _PORTS:
             return None
-        port = None if port == _PORTS[parts.scheme] else port
+        if port == _PORTS[parts.scheme]:
+            port = None
         path = parts.path + (f"?{parts.query}" if parts.query else "")
     labels = host.rstrip(".").split(".")
     if len(labels) < 2 or labels[-1] in _OF_A_NETWORK or not labels[-1][:1].isalpha():
@@ -186,16 +204,21 @@ def normalized(url: str) -> str | None:
         return None
     if host in _IGNORE_CASE:
         path = path.lower()
-    return f"{host}:{port}/{path}" if port is not None else f"{host}/{path}"
+    if port is None:
+        return f"{host}/{path}"
+    return f"{host}:{port}/{path}"
 
 
-def as_on_disk(place: Path) -> str:
+def as_on_disk(folder: Path) -> str:
     """The path in one form for all spellings that lead to the same folder. Where the disk does not tell upper from
     lower case, or one normal form of Unicode from another, the form is lower case and NFC."""
-    built = Path(place.anchor)
-    for part in place.parts[1:]:
+    built = Path(folder.anchor)
+    for part in folder.parts[1:]:
         spelled = unicodedata.normalize("NFC", part).lower()
-        built /= spelled if spelled != part and _is_same(built / part, built / spelled) else part
+        if spelled != part and _is_same(built / part, built / spelled):
+            built /= spelled
+        else:
+            built /= part
     return str(built)
 
 
@@ -224,7 +247,9 @@ def _text_of(file: Path) -> str:
             data = opened.read(_MOST_BYTES + 1)
     except OSError:
         return ""
-    return "" if len(data) > _MOST_BYTES else os.fsdecode(data)
+    if len(data) > _MOST_BYTES:
+        return ""
+    return os.fsdecode(data)
 
 
 def _settings_of(git: Path) -> dict[str, list[str]]:

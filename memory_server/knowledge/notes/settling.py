@@ -93,18 +93,21 @@ def moved_to(held: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequ
     in_the_way: list[Entry] = []
     taken: set[tuple[str, str | None]] = set()
     for note in notes:
-        wanted = [replace(note, project=target) for target in targets[note.project]]
-        free = [copy for copy in wanted if not _is_in_the_way(held, taken, copy)]
-        if not free:
+        for target in targets[note.project]:
+            candidate = replace(note, project=target)
+            if not _has_the_topic(held, taken, candidate):
+                moved.append(candidate)
+                break
+        else:
             in_the_way.append(note)
             continue
-        moved.append(free[0])
         if note.archived_ms is None:
-            taken.add((free[0].project, note.key))
+            taken.add((moved[-1].project, note.key))
     return Moved(tuple(moved), tuple(in_the_way))
 
 
-def _is_in_the_way(held: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
+def _has_the_topic(held: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
+    """Whether the project of a live note has another live one of its topic."""
     if note.archived_ms is not None or note.key is None:
         return False
     return (note.project, note.key) in taken or held.keyed(note.kind, note.project, note.key) is not None
