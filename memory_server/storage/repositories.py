@@ -21,6 +21,12 @@ from memory_server.storage.projects import has_git, is_ours, nearest
 
 _MOST_BYTES = 1_000_000
 """Bytes that are read of a file of git: a configuration with ten thousand branches has as many."""
+_MOST_KEY_BYTES = 300
+"""Bytes of a path or URL in a key that is sent: in a header each may become three, of the 16,384 of a head."""
+_LONG_NAME_CHARS = 40
+"""Characters of the name of a folder that are kept where its path is too long."""
+_MOST_NAME_CHARS = 200
+"""Characters of the name of a project, as of the setting `knowledge.project`."""
 _OURS, _ORIGIN, _WORKTREE = "memory-server.project", "remote.origin.url", "core.worktree"
 _SECTION = re.compile(r'\s{0,99}\[\s{0,99}([\w.-]{1,99})(?:\s{1,99}"((?:[^"\\\n]|\\.){0,999})")?\s{0,99}\]')
 _SETTING = re.compile(r"\s{0,99}([A-Za-z][\w-]{0,99})\s{0,99}=\s{0,99}(.{0,2000})")
@@ -120,7 +126,7 @@ def identity_of(checkout: Checkout) -> RepositoryIdentity:
     settings = _settings_of(checkout.git)
     urls = settings.get(_ORIGIN, [])
     origin = normalized(urls[0]) if len(set(urls)) == 1 else None
-    names = [name.strip() for name in settings.get(_OURS, []) if name.strip()]
+    names = [name for name in settings.get(_OURS, []) if 0 < len(name) <= _MOST_NAME_CHARS]
     return RepositoryIdentity(origin, names[-1] if names else None)
 
 
@@ -171,8 +177,14 @@ def shared_key(key: str) -> str:
         return key
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is wanted also where there is no home
     name = shared_name(key, as_on_disk(Path(home)))
-    user = hashlib.sha256(home.encode("utf-8", "surrogateescape")).hexdigest()[:6]
-    return f"{machine_name()}-{user}:{name}"
+    name = name or key
+    if len(os.fsencode(name)) > _MOST_KEY_BYTES:
+        name = f"{_hash_of(name)[:32]}/{Path(name).name[:_LONG_NAME_CHARS]}"
+    return f"{machine_name()}-{_hash_of(home)[:6]}:{name}"
+
+
+def _hash_of(text: str) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()
 
 
 def normalized(url: str) -> str | None:
@@ -200,7 +212,7 @@ def normalized(url: str) -> str | None:
     if len(labels) < 2 or labels[-1] in _OF_A_NETWORK or not labels[-1][:1].isalpha():
         return None
     path = path.strip("/").removesuffix(".git").strip("/")
-    if not path:
+    if not path or len(os.fsencode(path)) > _MOST_KEY_BYTES:
         return None
     if host in _IGNORE_CASE:
         path = path.lower()

@@ -232,6 +232,7 @@ URLS = [
         (url, None)
         for url in ("git@192.168.1.4:shop", "https://[fe80::1]/shop", "https://nas.local/a", "http://a.lan/b")
     ),
+    (f"https://host.example/{'a' * 301}", None),
     *((url, None) for url in ("https://github.com/", "https://host.example:x/a", "ext::sh -c a", "http://[/a")),
 ]
 
@@ -313,3 +314,16 @@ def test_a_folder_of_the_home_has_the_same_name_for_others_without_that_of_the_u
     assert theirs is not None
     assert theirs.endswith(":~/shop")
     assert mine != theirs
+
+
+def test_a_path_that_no_request_could_hold_keeps_its_identity(top: Path) -> None:
+    deep = top
+    for _ in range(8):
+        deep /= "文" * 80
+        deep.mkdir()
+    (deep.parent / "other").mkdir()
+    (deep / "other").mkdir()
+    keys = {key(folder, on_several_machines=True) for folder in (deep, deep / "other", deep.parent / "other")}
+    assert len(keys) == 3
+    assert all(found is not None and len(found) < 200 for found in keys)
+    assert key(deep) == str(deep)
