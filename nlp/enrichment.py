@@ -17,6 +17,7 @@ from math import sqrt
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from nlp.compounds import other_writings
 from nlp.date_words import Span, date_spans, day_word
 from nlp.finders import Finder, finder_of, split_by
 from nlp.grams import grams_of
@@ -53,7 +54,8 @@ class Enrichment:
     """Traditional characters count as Simplified ones. Needs OpenCC; where it is missing, all functions here that are
     given these options raise ImportError."""
     normal_forms: bool = False
-    """Full-width and half-width forms, and upper and lower case, count as one."""
+    """What looks the same counts as one: full-width and half-width forms, letters and their marks, upper and lower
+    case, and texts with signs that nobody sees. So do RTX4090 and RTX 4090, Node.js and nodejs."""
     scripts: bool = False
     """Kana, Hangul, Cyrillic, accented Latin and emoji make words."""
     dates: bool = False
@@ -79,7 +81,7 @@ class Enrichment:
         return " ".join(parts)
 
 
-_REVISIONS: Final[Mapping[str, str]] = {}
+_REVISIONS: Final[Mapping[str, str]] = {"normal_forms": "2"}
 """Each option whose rule has changed since a release, with the number of its rule, such as `2`: stored memories then
 count as outdated, and `doctor --reindex` finds their words again. A row stays, and no number is used twice."""
 
@@ -93,6 +95,9 @@ _LEAST_LENGTH: Final = 6
 the development sets of docs/explanation/recall-quality.md."""
 
 
+_OTHER_WRITING: Final = 0.5
+"""What a word of another way of writing weighs beside a word of the text: together they are one thing. Not chosen by
+data: the development sets have too few compounds to tell."""
 _UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
 """They stand alone in dates, and say nothing without their number."""
 _DAY: Final = "天"
@@ -167,7 +172,7 @@ def enriched_keywords(
         day = _day(message.time_ms, options, now_ms, zone)
         occurrences = _occurrences(_words(message.content, options, day), message.content, options, names)
         role_weight = role_weight_of(message.role, role_weights)
-        for word, weight in _weighted(occurrences, options):
+        for word, weight in _weighted(occurrences, _other_writings(message.content, options), options):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
         # The day and the speaker are one more word each, which takes no weight from the others.
         length = occurrences.total() + 1
@@ -193,7 +198,7 @@ def words_in(text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None
     """The words that `enriched_keywords` finds in `text`, written at `now_ms`: each once, in order, and also those of
     little weight."""
     found = _words(text, options, _day(None, options, now_ms, zone))
-    return tuple(dict.fromkeys(word.key for word in found))
+    return tuple(dict.fromkeys((*(word.key for word in found), *_other_writings(text, options))))
 
 
 def sought_words(
@@ -221,7 +226,7 @@ def sought_words(
         telling = any(word.key not in relative and not says_little(word.key) for word in words)
         occurrences = _occurrences(words, message.content, options, names)
         role_weight = role_weight_of(message.role, role_weights)
-        for key, weight in _weighted(occurrences, options):
+        for key, weight in _weighted(occurrences, _other_writings(message.content, options), options):
             factor = earlier**back
             if telling and key in relative:
                 factor *= emphasis.relative_days
@@ -318,13 +323,25 @@ def _seek(found: dict[str, QueryTerm], key: str, one: QueryTerm) -> None:
         found[key] = known._replace(weight=mean, factor=most)  # the last message comes first
 
 
-def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:
+def _other_writings(text: str, options: Enrichment) -> Counter[str]:
+    """The words by which other ways of writing the compounds of `text` are found, with their occurrences."""
+    if not options.normal_forms:
+        return Counter()
+    return Counter(_key(word, options) for word in other_writings(normal_form(text, options)) if counts(word))
+
+
+def _weighted(occurrences: Counter[str], others: Mapping[str, int], options: Enrichment) -> list[Keyword]:
+    """The words with their weights. `others`, which are not among the words of the text, take no weight from these."""
     if not options.long_texts:
-        return weighted(occurrences)
-    idf, length = idf_table(), _root(occurrences.total())
-    return [
-        Keyword(word, count * idf.get(word, UNKNOWN_WORD_IDF) * SCALE / length) for word, count in occurrences.items()
-    ]
+        words, length = weighted(occurrences), float(max(occurrences.total(), 1))
+    else:
+        idf, length = idf_table(), _root(occurrences.total())
+        words = [
+            Keyword(word, count * idf.get(word, UNKNOWN_WORD_IDF) * SCALE / length)
+            for word, count in occurrences.items()
+        ]
+    weight = UNKNOWN_WORD_IDF * SCALE / length * _OTHER_WRITING
+    return words + [Keyword(word, count * weight) for word, count in others.items() if word not in occurrences]
 
 
 def _root(terms: int) -> float:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from nlp.normal_forms import can_simplify, plain, simplified
+from nlp.compounds import other_writings
+from nlp.normal_forms import can_simplify, plain, simplified, without_unseen
 from nlp.once import Once
 from nlp.scripts import EMOJI, LOOKS
 from nlp.stems import stem
@@ -37,11 +38,7 @@ _PIECES: Final = Once(
 )
 _ACCENTED: Final = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _simplifies: Final = Once(can_simplify)
-_UNSEEN: Final = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-"""Characters that no font shows: Default_Ignorable_Code_Point of Unicode 15.0, DerivedCoreProperties.txt."""
+_JOINER: Final = "\u200d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +52,36 @@ class IndexTerm:
 
 def signature() -> str:
     """Names the normal form of this process: an index of another signature must be made anew."""
-    return "1 t2s" if _simplifies() else "1"
+    return "2 t2s" if _simplifies() else "2"
 
 
 def index_form(text: str) -> str:
-    """`text` as it is compared: NFKC, Traditional as Simplified where OpenCC is installed, without case and Latin
-    accents."""
+    """`text` as it is compared: what a person sees, in NFKC, Traditional as Simplified where OpenCC is installed,
+    without case and Latin accents."""
+    return form_with_unseen(without_unseen(text))
+
+
+def form_with_unseen(text: str) -> str:
+    """`index_form` of earlier versions, which kept the characters that nobody sees."""
     if text.isascii():
         return text.lower()
-    return _ACCENTED.sub(lambda letter: unicodedata.normalize("NFD", letter[0])[0], cased_form(text).casefold())
+    normal = unicodedata.normalize("NFKC", text)
+    return _without_case(simplified(normal) if _simplifies() else normal)
 
 
 def cased_form(text: str) -> str:
-    """`text` in NFKC, Traditional as Simplified where OpenCC is installed; its case and its accents stay."""
+    """`index_form` with its case and its accents."""
     text = plain(text)
     return simplified(text) if _simplifies() else text
 
 
 def seen_form(text: str) -> str:
-    """`index_form` without the characters that nobody sees, such as U+200B: two texts that look the same are equal."""
-    if text.isascii():
-        return text.lower()
-    return _UNSEEN.sub("", index_form(_UNSEEN.sub("", text)))
+    """`index_form` in which also an emoji of several parts is its parts: for texts that must not be missed."""
+    return index_form(text).replace(_JOINER, "")
+
+
+def _without_case(text: str) -> str:
+    return _ACCENTED.sub(lambda letter: unicodedata.normalize("NFD", letter[0])[0], text.casefold())
 
 
 def terms_of(text: str) -> list[str]:
@@ -109,10 +114,15 @@ def sought_in(query: str) -> tuple[IndexTerm, ...]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    for found in _PIECES().finditer(index_form(text)):
-        kind = found.lastgroup or ""
+    """The runs, words and emoji of `text`, each with its kind; then the words of other ways to write its compounds."""
+    form = index_form(text)
+    for match in _PIECES().finditer(form):
+        kind, piece = match.lastgroup or "", match[0]
         if kind == "emoji":
-            if piece := LOOKS.sub("", found[0]):
-                yield kind, piece
-        else:
-            yield kind, found[0] if kind == "run" else found[0][:MOST_TERM_CHARS]
+            piece = LOOKS.sub("", piece)
+        elif kind == "word":
+            piece = piece[:MOST_TERM_CHARS]
+        if piece:
+            yield kind, piece
+    for word in other_writings(form):
+        yield "word", word

@@ -14,15 +14,16 @@ from nlp.once import Once
 
 _ACCENTED: Final = "À-ÖØ-öø-ɏ\u1e00-\u1eff"
 _LETTERS: Final = "\u0370-\u1dff\u1f00-\u1fff\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
-_EMOJI: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
+EMOJI_CHARACTERS: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
+"""The characters of emoji except flags, as a part of a set of a regular expression."""
 _FLAG: Final = "\U0001f1e6-\U0001f1ff"
-EMOJI: Final = rf"[{_FLAG}]{{2}}|[{_EMOJI}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{_EMOJI}])*"
+EMOJI: Final = rf"[{_FLAG}]{{2}}|[{EMOJI_CHARACTERS}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{EMOJI_CHARACTERS}])*"
 """The pattern of one emoji, as people see it."""
 LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
 """Characters that only change how an emoji looks: colour or skin."""
-_ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}]"))
+_ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{EMOJI_CHARACTERS}{_FLAG}]"))
 # One set finds a stretch quickly; its words are then separated.
-_STRETCH: Final = Once(lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}\ufe0f\u200d]+"))
+_STRETCH: Final = Once(lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{EMOJI_CHARACTERS}{_FLAG}\ufe0f\u200d]+"))
 # Hiragana and katakana are separated: ケーキが is a word and a particle.
 _RUNS: Final = Once(
     lambda: re.compile(

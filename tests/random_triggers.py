@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -161,6 +162,8 @@ class Chance:
     def _message(self) -> dict[str, Any]:
         dice = self.dice
         said = dice.choice(("", " ", "，")).join(dice.choices(WORDS, k=dice.choice((0, 1, 2, 4, 8))))
+        if dice.random() < 0.2:
+            said = self._disguised(said)
         if dice.random() < 0.002:
             said += dice.choice(("\ud83c", "\udf82"))
         message: dict[str, Any] = {"role": dice.choice(ROLES), "content": said}
@@ -191,7 +194,7 @@ class Chance:
         return self._spelled("".join(one for one in text if not "\ud800" <= one <= "\udfff"))
 
     def _spelled(self, text: str) -> str:
-        match self.dice.randrange(9):
+        match self.dice.randrange(10):
             case 0:
                 return text.upper()
             case 1:
@@ -204,7 +207,16 @@ class Chance:
                 return "".join(_TRADITIONAL.get(one, one) for one in text)
             case 5:
                 return "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in text)
+            case 6:
+                return self._disguised(text)
         return text
+
+    def _disguised(self, text: str) -> str:
+        """A text that looks like this one: with its marks apart, and with a sign in it that nobody sees."""
+        form = self.dice.choice(("NFC", "NFD", "NFKD"))
+        at = self.dice.randrange(len(text) + 1)
+        sign = self.dice.choice(("", "\u00ad", "\u200b", "\u2060", "\ufe0f", "\u200d"))
+        return unicodedata.normalize(form, text[:at]) + sign + unicodedata.normalize(form, text[at:])
 
     def literal(self) -> str:
         return self._quoted(self.word())

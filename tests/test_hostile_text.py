@@ -112,7 +112,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.chats.dates._HUMANIZED": (whole, "2023-6-4@14h5m", (" ", "1", "1s ")),
     "sandbox.chats.plain._LINE": (whole, "a", (" ", "a", " a", "*")),
     "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),
-    "sandbox.host.supervisor._EXPRESSION": (whole, "/", ("/", "a", "/a")),
+    "sandbox.host.matching._EXPRESSION": (whole, "/", ("/", "a", "/a")),
     "sandbox.javascript.positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),
     "memory_server.interchange.folder_forms._MONTH": (
         anywhere,

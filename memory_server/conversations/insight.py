@@ -19,6 +19,7 @@ from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import Message, Session
 from nlp import ROLE_WEIGHTS
+from nlp.index_terms import seen_form
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.explanation import Explanation
@@ -191,10 +192,10 @@ class InsightManager:
         shared, _, archived = max(of_gone, key=lambda item: item[:2], default=(0.0, 0, None))
         if archived is not None and shared > points:
             return archived, sharing
-        sought = text.casefold().strip()
+        sought = seen_form(text).strip()
         if kept is None and sought:
-            # The last memory whose text contains it, in upper or lower case.
-            holding = (memory.id for memory in reversed(memories) if sought in memory.text.casefold())
+            # The last memory whose text contains it, in whatever spelling.
+            holding = (memory.id for memory in reversed(memories) if sought in seen_form(memory.text))
             kept = await asyncio.to_thread(next, holding, None)
         if kept is None:
             raise MemoryNotFound(

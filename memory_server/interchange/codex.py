@@ -17,7 +17,7 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_o
 from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.interchange.transcripts import row_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
-from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message
+from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget
 
 _USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE = "user_message", "item_completed", "message"
@@ -175,7 +175,7 @@ class _Session:
     def _message(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
         texts = _texts(payload)
         if payload.get("role") == "assistant":
-            answer = "\n".join(texts).strip()[:MAX_CONTENT_CHARS]
+            answer = "\n".join(texts).strip()
             if answer and self.turn is not None and not self.by_sub_agent:
                 self.turn.answers.append(Message("assistant", answer, time_ms))
                 self.turn.answered = True
@@ -197,7 +197,7 @@ class _Session:
         """Add what the user said; the turn before it, if it begins another one."""
         for mark in _REQUESTS:
             text = text.rpartition(mark)[2]
-        words = text.strip()[:MAX_CONTENT_CHARS]
+        words = text.strip()
         if not words:
             return None
         if self.by_sub_agent:
@@ -236,10 +236,10 @@ class _Session:
         for name, answer in answers.items():
             chosen = answer.get("answers") if isinstance(answer, Mapping) else None
             texts = [str(text).removeprefix(_NOTE) for text in chosen] if isinstance(chosen, list) else []
-            words = "\n".join(texts).strip()[:MAX_CONTENT_CHARS]
+            words = "\n".join(texts).strip()
             question = questions.get(name, "")
             if words and question:
-                self.turn.asked.append(Message("assistant", question[:MAX_CONTENT_CHARS], time_ms))
+                self.turn.asked.append(Message("assistant", question, time_ms))
             if words:
                 self.turn.asked.append(Message("user", words, time_ms))
 

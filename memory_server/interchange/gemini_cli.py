@@ -17,7 +17,7 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_o
 from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.interchange.transcripts import row_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
-from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message
+from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget
 from memory_server.storage.json_store import codec
 
@@ -126,7 +126,7 @@ def _words(found: Incoming, record: Mapping[str, Any]) -> str:
         if added and mark == _ADDED[0]:
             found.lost[places.PICTURES] += 1
         text = words
-    return text.strip()[:MAX_CONTENT_CHARS]
+    return text.strip()
 
 
 def _text(content: Any) -> str:
@@ -140,7 +140,7 @@ def _text(content: Any) -> str:
 def _answer(found: Incoming, turn: TranscriptTurn, record: Mapping[str, Any], time_ms: int | None) -> None:
     thoughts = record.get("thoughts")
     found.lost[places.THOUGHTS] += len(thoughts) if isinstance(thoughts, list) else 0
-    answer = _text(record.get("content", record.get("parts"))).strip()[:MAX_CONTENT_CHARS]
+    answer = _text(record.get("content", record.get("parts"))).strip()
     if answer:
         turn.answers.append(Message("assistant", answer, time_ms))
     calls = _calls(record)
@@ -172,7 +172,7 @@ def _dialog(call: Mapping[str, Any], time_ms: int | None) -> list[Message]:
         response = fields_of(fields_of(part.get("functionResponse")).get("response"))
         answers = fields_of(response.get("output")).get("answers")
         for name, answer in answers.items() if isinstance(answers, Mapping) else ():
-            words = str(answer or "").strip()[:MAX_CONTENT_CHARS]
+            words = str(answer or "").strip()
             question = _question(questions, name)
             if words and question:
                 spoken.append(Message("assistant", question, time_ms))
@@ -186,4 +186,4 @@ def _question(questions: Any, name: str) -> str:
     if not isinstance(questions, list) or not name.isdecimal() or int(name) >= len(questions):
         return ""
     question = questions[int(name)]
-    return str(question.get("question") or "")[:MAX_CONTENT_CHARS] if isinstance(question, Mapping) else ""
+    return str(question.get("question") or "") if isinstance(question, Mapping) else ""

@@ -35,6 +35,7 @@ THOUGHTS = _("thoughts of the model")
 TOOLS = _("calls of tools, with their results")
 PICTURES = _("pictures and files")
 FORGOTTEN = _("turns in which something was forgotten")
+SHORTENED = _("middles of messages of more than 100,000 characters")
 DAMAGED = _("lines that are cut off or are not JSON")
 NOTHING_SAID = ""
 """What holds no words that anybody said is not counted."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from memory_server.interchange.transcripts import Reading, reading_of
 from memory_server.kernel.messages import Message
-from memory_server.kernel.private import calls_forget, without_private
+from memory_server.kernel.private import calls_forget, shortened, without_private
 from memory_server.kernel.recalled_block import as_said
 
 
@@ -44,11 +44,12 @@ class TranscriptTurn:
         return f"{session}/{prompt_id or self.prompt_id or self.prompted_ms}"
 
     def messages(self, answer: Message | None) -> tuple[Message, ...]:
-        """What is stored of it, with this answer. What the model says of words that are wholly private is left out."""
-        asked = as_said(self.asked)
+        """What is stored of it, with this answer. What the model says of words that are wholly private is left out. Of
+        a message that is too long, both ends are kept."""
+        asked = tuple(map(shortened, as_said(self.asked)))
         if any(not without_private(message.content) for message in asked if message.role == "user"):
             return tuple(message for message in asked if message.role == "user")
-        return (*asked, *as_said([answer] if answer is not None else []))
+        return (*asked, *map(shortened, as_said([answer] if answer is not None else [])))
 
 
 def turns_of(rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None) -> Iterator[TranscriptTurn]:

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memory_server.interchange import spoken_places as places
-from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message
+from memory_server.kernel.messages import Message
 from memory_server.storage.json_store import codec
 
 _OF_A_MESSAGE = re.compile(
@@ -210,7 +210,7 @@ def _user_messages(words: Iterable[str], time_ms: int | None) -> tuple[Message, 
 
 
 def _trimmed(text: str) -> str:
-    return _INTERRUPTED.sub("", text).strip()[:MAX_CONTENT_CHARS]
+    return _INTERRUPTED.sub("", text).strip()
 
 
 def _dialog(row: Mapping[str, Any], time_ms: int | None) -> list[Message]:
@@ -281,7 +281,7 @@ def prompt_in(text: str) -> str:
 
 def answer_in(text: str) -> str:
     """What the model wrote, without what the client added."""
-    return _without_parts(text, _ADDED_TO_ANSWERS, Counter()).strip()[:MAX_CONTENT_CHARS]
+    return _without_parts(text, _ADDED_TO_ANSWERS, Counter()).strip()
 
 
 def _without_parts(text: str, tags: Collection[str], left_out: Counter[str], *, local: bool = False) -> str:

@@ -10,9 +10,9 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import Incoming
-from memory_server.interchange.spoken_places import FORGOTTEN
+from memory_server.interchange.spoken_places import FORGOTTEN, SHORTENED
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.kernel.messages import storable
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, storable
 from memory_server.kernel.private import to_keep
 from sandbox.locale import _
 
@@ -58,10 +58,13 @@ class TurnMemories:
             self.found.lost[FORGOTTEN] += 1
             return None
         # As the hook: what the user said, and what the model wrote last.
-        kept = to_keep(turn.messages(turn.answers[-1] if turn.answers else None))
+        answer = turn.answers[-1] if turn.answers else None
+        kept = to_keep(turn.messages(answer))
         if not any(message.content.strip() for message in kept):
             return None
         messages = tuple(map(storable, kept))
+        spoken_in_turn = turn.asked + turn.answers[-1:]
+        self.found.lost[SHORTENED] += sum(len(message.content) > MAX_CONTENT_CHARS for message in spoken_in_turn)
         session = str(turn.first.get("sessionId") or "")
         spoken = (part for message in messages for part in (message.role, message.content))
         known_by = "\0".join((turn.id_in(session), *spoken))

@@ -25,6 +25,8 @@ _ROLE_WORDS = N_("user"), N_("assistant"), N_("system")
 
 MAX_CONTENT_CHARS = 100_000
 """Characters of one message: a short novel; its segmentation takes 15 ms."""
+_MARK_CHARS = 60
+"""Characters for the mark between two ends of a long text."""
 
 
 MAX_MESSAGES = 500
@@ -63,6 +65,15 @@ class Session:
     context_since_ms: int | None = None
 
 
+def both_ends(text: str, most: int = MAX_CONTENT_CHARS) -> str:
+    """`text`; of a longer one its beginning and its end, of `most` characters together, and between them how many were
+    left out: people write a question before or after what they paste. What is private must not be in it any more."""
+    if len(text) <= most:
+        return text
+    half = (most - _MARK_CHARS) // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half:,} characters left out]\n{text[-half:]}"
+
+
 def context_text(messages: Iterable[Message]) -> str:
     """The text of a memory: one `name-or-role: content` line per message."""
     return "\n".join(_("{about}: {what}", message.name or message.role, message.content) for message in messages)
@@ -74,13 +85,13 @@ _ROLE_LINE = re.compile(rf"({'|'.join(ROLES)}): ?(.*)", re.DOTALL)
 def said_in(text: str) -> tuple[Message, ...]:
     """The messages of a text of `role: content` lines; any other text is one message of the user."""
     said: list[Message] = []
-    for line in text[:MAX_CONTENT_CHARS].split("\n"):
+    for line in both_ends(text).split("\n"):
         if found := _ROLE_LINE.fullmatch(line):
             said.append(Message(cast(Role, found[1]), found[2]))
         elif said:
             said[-1] = replace(said[-1], content=f"{said[-1].content}\n{line}")
         else:
-            return (Message("user", text[:MAX_CONTENT_CHARS]),)
+            return (Message("user", both_ends(text)),)
     return tuple(said)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any, Protocol
 
-from memory_server.kernel.messages import Message
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message, both_ends
 from memory_server.kernel.times import local
 from sandbox.locale import _
 
@@ -58,6 +58,15 @@ def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
             continue
         kept.append(message if content is message.content else replace(message, content=content))
     return tuple(kept)
+
+
+def shortened(message: Message) -> Message:
+    """`message`; of one that is longer than may be stored the two ends of what is not private. A longer one that is
+    wholly private stays as it is, so that `to_keep` leaves it out."""
+    if len(message.content) <= MAX_CONTENT_CHARS:
+        return message
+    content = without_private(message.content)
+    return replace(message, content=both_ends(content)) if content else message
 
 
 def calls_forget(message: Any) -> bool:

@@ -20,7 +20,8 @@ ANTHROPIC_VERSION, ANTHROPIC_TOKENS = "2023-06-01", 2_048
 BYTES_PER_TOKEN = 3
 """In UTF-8, for an answer that tells no usage: rather too many tokens than too few."""
 MOST_EMBEDDED_BYTES = 8_000
-"""Of a text whose vector is wanted, in UTF-8: models take 8,192 tokens, and none is shorter than a byte."""
+"""Of a text whose vector is wanted, in UTF-8: models take 8,192 tokens, and none is shorter than a byte. Of a longer
+text both ends count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,18 @@ def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> Htt
     base = (provider.base_url or BASES["openai"]).rstrip("/")
     body = {
         "model": provider.model,
-        "input": [text.encode()[:MOST_EMBEDDED_BYTES].decode(errors="ignore") for text in texts],
+        "input": list(map(_embedded, texts)),
         "encoding_format": "float",
     }
     return HttpRequest(f"{base}/embeddings", {"authorization": f"Bearer {key}"} if key else {}, body)
+
+
+def _embedded(text: str) -> str:
+    data = text.encode()
+    if len(data) <= MOST_EMBEDDED_BYTES:
+        return text
+    half = MOST_EMBEDDED_BYTES // 2
+    return data[:half].decode(errors="ignore") + "\n" + data[1 - half :].decode(errors="ignore")
 
 
 def embedding_reply(sent: HttpRequest, content: bytes) -> ParsedReply[list[bytes]]:

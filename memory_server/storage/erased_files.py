@@ -110,9 +110,9 @@ def hash_of(key: bytes, text: str) -> str:
 
 def hashes_of(key: bytes, text: str) -> set[str]:
     """The hashes by which a text may be known: that of older versions counted the characters that nobody sees."""
-    from nlp.index_terms import index_form
+    from nlp.index_terms import form_with_unseen
 
-    return {hash_of(key, text), _hash(key, index_form(text))}
+    return {hash_of(key, text), _hash(key, form_with_unseen(text))}
 
 
 def _hash(key: bytes, form: str) -> str:

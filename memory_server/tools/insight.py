@@ -314,7 +314,7 @@ async def search_memories(
         until_ms=moment_ms("date_to", date_to, call.memories.services.zone, end=True),
         min_score=min_score,
         max_score=max_score,
-        tags=frozenset(tag.removeprefix("#").casefold() for tag in tags),
+        tags=frozenset(tag.removeprefix("#") for tag in tags),
     )
     end = offset + limit
     found, total = await call.conversations.get(conversation_id).insight.search(

@@ -16,7 +16,10 @@ from nlp.lexicon.parts import nouns
 LOOKED_AT = 150
 """Words of the overview that are looked at."""
 _MOST_SHARE, _MOST_COVERED, _MOST_HOLDERS = 0.35, 0.6, 40
-_SENTENCE = re.compile(r"(?<=[。！？!?…\n])(?![”’」』）])|(?<=[。！？][”’」』）])|(?<=[a-z]{2}\.)\s")
+_SENTENCE = re.compile(
+    r"(?<=[。！？…\n])(?![”’」』）])|(?<=[!?])(?=\s|[^\x00-\x7f])(?![”’」』）])|(?<=[。！？][”’」』）])|(?<=[a-z]{2}\.)\s"
+)
+"""Where a sentence ends. In `{0!r}` or in an address, `!` and `?` end none."""
 _ADVERBS = frozenset(("差点", "差点儿", "有时", "当时", "平时", "时时", "刚才", "全程", "表面", "总体", "大体", "原本"))
 """Words that jieba's dictionary has as nouns, and that say how or when."""
 _LEAST_WRITTEN = 3

@@ -14,7 +14,7 @@ from itertools import compress, count
 from operator import not_
 from typing import TYPE_CHECKING, Any
 
-from sandbox.javascript.spelling import HALF, normal
+from sandbox.javascript.spelling import HALF, forms_of, normal
 
 if TYPE_CHECKING:
     from sandbox.javascript.sought import Atom, Window
@@ -104,7 +104,8 @@ def _read_of(content: str) -> tuple[str, frozenset[str]]:
 
 @lru_cache(maxsize=MOST_KEPT)
 def _kept(content: str) -> tuple[str, frozenset[str]]:
-    text = normal(content)
+    # No word has a line break (javascript/sought.py), so none begins in one form and ends in the next.
+    text = "\n".join(map(normal, forms_of(content)))
     return text, frozenset(text[at : at + size] for size in range(1, PIECE + 1) for at in range(len(text)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host.candidates import Candidates
+from sandbox.host.matching import Looks, expression_of, holding, parts_of
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
@@ -47,12 +47,6 @@ CHECK_SEARCHES = 10
 """A check of many triggers may take this many times the time of one search, for those that hurt each other."""
 READ_SECONDS, PAUSE_SECONDS = 0.002, 0.008
 """Triggers are read after the answer of a search, for so long at a time, with pauses: 5,000 take some 3 s."""
-MATCH_CHARACTERS = 2_000_000
-"""Characters of JSON per request of match_texts, as many as a context may have: some 9 MB of heap."""
-
-MOST_PATTERN_CHARS = 10_000
-_EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
-_FLAGS = frozenset("dgimsuvy")
 
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
@@ -295,16 +289,17 @@ class TriggerSandbox:
                 return None
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript. Raises PatternError
-        when the expression is empty, invalid or too slow for `search_seconds` (per some hundred thousand characters of
-        text); nothing partial is ever returned."""
+        """Which texts a search expression matches: a word in any spelling, or `/expression/flags` as in JavaScript, as
+        the text is written or as people see it. Raises PatternError when the expression is empty, invalid or too slow
+        for `search_seconds` (per some hundred thousand characters of text); nothing partial is ever returned."""
         expression = expression_of(pattern)
         if expression is None:
-            return tuple(pattern.casefold() in text.casefold() for text in texts)
-        source = f"const [body, flags] = {json.dumps(expression)};" + Path(__file__).with_name("matching.js").read_text(
-            "utf-8"
-        )
-        return tuple([found for part in _parts(texts) for found in await self._match(source, part)])
+            return holding(pattern, texts)
+        realm = Path(__file__).with_name("matching.js").read_text("utf-8")
+        source = f"const [body, flags] = {json.dumps(expression)};{realm}"
+        looks = Looks.of(texts)
+        matches = [is_match for part in parts_of(looks.all) for is_match in await self._match(source, part)]
+        return looks.either(matches)
 
     async def _match(self, source: str, texts: Sequence[str]) -> list[bool]:
         seconds = self.limits.search_seconds
@@ -351,38 +346,3 @@ class TriggerSandbox:
                         break
                     search.waited(time.monotonic() - began)
             search.end()
-
-
-def _parts(texts: Sequence[str]) -> list[list[str]]:
-    """Consecutive parts of about MATCH_CHARACTERS; at least one, so that an invalid expression is always found."""
-    parts: list[list[str]] = [[]]
-    size = 0
-    for text in texts:
-        if size >= MATCH_CHARACTERS:
-            parts.append([])
-            size = 0
-        parts[-1].append(text)
-        size += (1 if text.isascii() else 6) * len(text) + 50  # console lines tell of 50,000 texts
-    return parts
-
-
-def expression_of(pattern: str) -> tuple[str, str] | None:
-    """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word. Raises
-    PatternError for an expression that is empty, too long or has unknown flags."""
-    if not pattern.strip():
-        raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
-    if len(pattern) > MOST_PATTERN_CHARS:
-        raise PatternError(
-            "the pattern has {pattern} characters; at most {pattern2} are allowed", len(pattern), MOST_PATTERN_CHARS
-        )
-    found = _EXPRESSION.fullmatch(pattern)
-    if found is None:
-        return None
-    if not found["body"]:
-        raise PatternError("the expression between the slashes is empty; it would match everything")
-    if unknown := set(found["flags"]) - _FLAGS:
-        raise PatternError(
-            "an expression has no flag `{unknown}`; use some of dgimsuvy, or leave out the first slash of a word",
-            min(unknown),
-        )
-    return found["body"], found["flags"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeAlias
 
-from sandbox.javascript.spelling import normal
+from sandbox.javascript.spelling import folded, normal, seen
 
 MOST_WORD = 12
 """Characters of a word that are looked for."""
@@ -64,7 +64,13 @@ def search_need(kind: str | None, what: str, role: str, depth: int, glue: str | 
     """What it needs that a text, or an expression (of the kind `pattern`), is found in messages of a role, among the
     last so many. `glue`: what joins them; a word may not reach over it. Raises NotUnderstood."""
     window = (role if role in ROLES else "any", depth)
-    return (pattern_need if kind == "pattern" else word_need)(what, window, glue)
+    if kind == "pattern":
+        if seen(what) != what:
+            raise NotUnderstood
+        return pattern_need(what, window, glue)
+    in_one_spelling = folded(what)
+    as_written = word_need(what, window, glue)
+    return as_written if in_one_spelling == what else either(as_written, word_need(in_one_spelling, window, glue))
 
 
 def word_need(text: str, window: Window, glue: str | None) -> Need:

@@ -1,17 +1,24 @@
-"""One spelling of a text for match_keys: Traditional characters as Simplified ones, full-width ones as plain ones.
-
-A spelling is as long as its text, so places in one are places in the other. realm/keys.js has the same table.
+"""One spelling of a text for match_keys: what a person sees, Traditional characters as Simplified ones, full-width ones
+as plain ones. realm/keys.js has the same rules.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 from pathlib import Path
 
 HALF = re.compile("[\ud800-\udfff]")
 """Half of a character beyond U+FFFF."""
 FIRST_IDEOGRAPH, LAST_IDEOGRAPH = 0x4E00, 0x9FFF
+UNSEEN = (
+    "[\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\u3164"
+    "\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufff8]"
+)
+"""A pattern, of Python and of JavaScript, of the characters that no font shows: Default_Ignorable_Code_Point of Unicode
+15.0 (DerivedCoreProperties.txt), those of one UTF-16 unit."""
+_UNSEEN = re.compile(UNSEEN)
 
 
 @cache
@@ -31,8 +38,19 @@ def ideographs() -> str:
     return "".join(map(chr, range(FIRST_IDEOGRAPH, LAST_IDEOGRAPH + 1))).translate(_table())
 
 
+def seen(text: str) -> str:
+    """`text` without characters that nobody sees, and with letters and their marks in one (NFC)."""
+    return text if text.isascii() else unicodedata.normalize("NFC", _UNSEEN.sub("", text))
+
+
 def folded(text: str) -> str:
-    return text if text.isascii() else text.translate(_table())
+    """The spelling of `text` in which match_keys compares words."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", seen(text)).translate(_table())
+
+
+def forms_of(text: str) -> list[str]:
+    """The texts in which match_keys may find a key in `text`: as written, as seen, and in one spelling."""
+    return list(dict.fromkeys((text, seen(text), folded(text))))
 
 
 def spelled_in_two_ways(text: str) -> bool:
@@ -40,6 +58,6 @@ def spelled_in_two_ways(text: str) -> bool:
 
 
 def normal(text: str) -> str:
-    """The same for all texts that match_keys, `includes` or an expression could take for one: also without case. Not as
-    long as `text`; the normal form of a part is a part of the normal form."""
-    return folded(text).casefold().replace("ı", "i")
+    """The same for all texts of which V8 takes one for the other in one of `forms_of`: without case. Not as long as
+    `text`; the normal form of a part is a part of the normal form."""
+    return text.casefold().replace("ı", "i")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sandbox.javascript.positions import lines_of
-from sandbox.javascript.spelling import ideographs
+from sandbox.javascript.spelling import UNSEEN, ideographs
 from sandbox.locale import _
 from sandbox.protocol import LATER
 from sandbox.worker import board
@@ -104,7 +104,8 @@ def realm_source() -> str:
     """The realm's files as one function body (they share names, see realm/)."""
     folder = Path(__file__).parent / "realm"  # not importlib.resources, which costs 10 ms of each start
     parts = [(folder / name).read_text(encoding="utf-8") for name in REALM_FILES]
-    return f"(() => {{'use strict';\nconst IDEOGRAPHS = '{ideographs()}';\n" + "\n".join(parts) + "\n})()"
+    constants = f"const IDEOGRAPHS = '{ideographs()}';\nconst UNSEEN_SIGNS = /{UNSEEN}/g;\n"
+    return f"(() => {{'use strict';\n{constants}" + "\n".join(parts) + "\n})()"
 
 
 class _Watch:

@@ -15,9 +15,11 @@ from hook_transcripts import TOOL_USE, assistant, event, transcript, user
 from memory_server.cli.hook.claude_code import event_of, messages_now, turn_ended
 from memory_server.cli.parser import main
 from memory_server.interchange import spoken_places as places
+from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.spoken_places import PLACES, TEXT, Place
 from memory_server.interchange.transcript_turns import turns_of
 from memory_server.interchange.transcripts import reading_of
+from memory_server.interchange.turn_memories import TurnMemories
 
 Line = dict[str, Any]
 HUMAN = {"origin": {"kind": "human"}, "promptSource": "typed"}
@@ -271,3 +273,16 @@ def test_each_place_of_the_table_is_told_once() -> None:
     assert [key for key, count in keys.items() if count > 1] == []
     assert not places.RECORDS_WITHOUT_WORDS & {place.record for place in PLACES}
     assert not places.ATTACHMENTS_WITHOUT_WORDS & places.ATTACHMENTS.keys()
+
+
+def test_of_a_message_that_is_too_long_both_ends_come_and_the_cut_is_counted() -> None:
+    log = "12:00 INFO worker done\n" * 6_000
+    rows = [user(f"Why does it crash?\n{log}\nThe password is tarragon."), assistant("Out of memory.")]
+    found = Incoming()
+    memories = TurnMemories(found, "default", lambda folder: folder)
+    memories.add("/s.jsonl", turns_of(rows))
+    [contents] = memories.contents()
+    [memory] = contents.short_term
+    assert "Why does it crash?" in memory.text
+    assert "tarragon" in memory.text
+    assert found.lost[places.SHORTENED] == 1

@@ -12,7 +12,8 @@ from lived_in import texts
 
 _MARKED = re.compile(r"(⟦|%E2%9F%A6).*?(⟧|%E2%9F%A7|$|…|\.\.\.|\n|[\"<])", re.DOTALL)
 """Words of a user that look like a fault; they have no end where they were cut."""
-_END_OF_MARKED = re.compile(r"…[^⟦⟧\n]{0,200}⟧")
+_END_OF_MARKED = re.compile(r"(?:…|^)[^⟦⟧\n]{0,200}⟧", re.MULTILINE)
+"""They have no beginning where they were cut, or where a word of them is underlined."""
 FAULTS = {
     "a traceback": re.compile(r"Traceback \(most recent call|\bFile \"[^\"]+\", line \d+"),
     "a failure inside": re.compile(r"\bInternal\b|failed inside the server|内部出错|服务器内部"),
@@ -91,6 +92,8 @@ def _usual_english() -> frozenset[str]:
         *texts.TRIGGERS,
         *texts.KEYS,
         *texts.NAMES,
+        *texts.ROOMS,
+        "user: assistant: system:",
     )
     return frozenset(word.casefold() for text in said for word in _WORD.findall(text))
 

@@ -26,6 +26,7 @@ SOUND = (
     "user: ⟦{name} %s {count:,}⟧ and then tea",
     "user: ⟦{name} %s {cou…",
     "…{key}⟧ 30: She prefers tea",
+    "⟦{\nname\n} {{x}} [red]x[/red] {count:,}⟧ the companion",
     "True for all projects",
     "Nonetheless, nanny was infinitely kind.",
     "memory://conversation/{{id}}",
@@ -54,4 +55,5 @@ def test_json_of_a_user_is_sound() -> None:
 def test_english_on_a_chinese_page() -> None:
     assert is_untranslated("The folder cannot be written; choose another one.")
     assert not is_untranslated("We decided to deploy with fly deploy --now, not with the old script.")
+    assert not is_untranslated("assistant: Noted. assistant: N…… · default")
     assert not is_untranslated("文件夹 The folder cannot be written")

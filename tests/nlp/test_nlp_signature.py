@@ -33,11 +33,13 @@ WORDS = {
     "dates": "833ee5eb847a",
     "long_texts": "6de1aca4ea0c",
     "normal_forms": "125b5cdb6a44",
+    "normal_forms2": "41349d63e31c",
     "scripts": "4dfa1b266cee",
     "simplified": "df0ad12102d3",
     "speakers": "7c28fb89f531",
     "stems": "1eb3ad47492f",
     "dates long_texts normal_forms scripts simplified speakers stems": "8b59ccb1cbc5",
+    "dates long_texts normal_forms2 scripts simplified speakers stems": "d97054da9607",
 }
 """What the words of each signature are, as the beginning of a hash of them with their weights."""
 

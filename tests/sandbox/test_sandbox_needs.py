@@ -14,7 +14,7 @@ from random_triggers import Chance
 from sandbox import Failed, Quiet, SandboxLimits, TriggerSandbox
 from sandbox.host import candidates
 from sandbox.host.candidates import Candidates
-from sandbox.javascript import needs, sought, spelling
+from sandbox.javascript import needs, sought
 
 TOGETHER = 400
 LIMITS = SandboxLimits(search_seconds=60, trigger_seconds=10, sprint_seconds=10)
@@ -90,13 +90,17 @@ def _exact(value: needs.Value) -> needs.Value:
 def case(change: pytest.MonkeyPatch) -> None:
     """Capitals are other letters."""
     for module in (sought, candidates):
-        change.setattr(module, "normal", spelling.folded)
+        change.setattr(module, "normal", str)
 
 
 def spelled(change: pytest.MonkeyPatch) -> None:
     """Traditional characters and full-width letters are other letters."""
-    for module in (sought, candidates):
-        change.setattr(module, "normal", str.casefold)
+    change.setattr(sought, "folded", lambda text: text)
+
+
+def disguised(change: pytest.MonkeyPatch) -> None:
+    """A sign that nobody sees is a letter."""
+    change.setattr(candidates, "forms_of", lambda text: [text])
 
 
 def null(change: pytest.MonkeyPatch) -> None:
@@ -143,7 +147,7 @@ def today(change: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
-    *(glue, depth, cut, case, spelled, null, thing, every, either, today),
+    *(glue, depth, cut, case, spelled, disguised, null, thing, every, either, today),
 ]
 
 

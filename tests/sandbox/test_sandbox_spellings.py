@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from attacks.driver import Driver, outcome
@@ -15,6 +17,7 @@ from sandbox import SandboxLimits, TriggerSandbox
 from sandbox.javascript.sought import _SURE
 from sandbox.javascript.spelling import folded, normal
 
+T = TypeVar("T")
 FOUND = [
     ("'庆祝'", "我們慶祝一下", 1),
     ("'慶祝'", "我们庆祝一下", 1),
@@ -33,6 +36,21 @@ FOUND = [
     ("'ｃａｔ', 'cat'", "xｃａｔx", 1),
     ("'乾杯'", "干杯", 1),
     ("'臺灣'", "台湾", 1),
+    ("'M\u00fcller'", "Herr Mu\u0308ller ist da", 1),
+    ("'Mu\u0308ller'", "Herr M\u00fcller ist da", 1),
+    ("'\ud55c\uac15'", "\u1112\u1161\u11ab\u1100\u1161\u11bc에 가자", 1),
+    ("'ガラス'", "カ\u3099ラスの花瓶", 1),
+    ("'ガラス'", "ｶﾞﾗｽの花瓶", 1),
+    ("'peanut'", "I ate a pea\u00adnut", 1),
+    ("'pea\u00adnut'", "I ate a peanut", 1),
+    ("'芒果'", "我想吃芒\u200b果", 1),
+    ("'芒\u2060果', '芒果'", "芒果", 1),
+    ("/pea?nut/", "I ate a pea\u00adnut", 1),
+    ("/caf\u00e9/", "cafe\u0301", 1),
+    ("/pea\u00adnut/", "a peanut", 1),
+    ("/\\u00ad/", "pea\u00adnut", 1),
+    ("/cool/", "ｃｏｏｌ", 0),
+    ("'①'", "1", 1),
 ]
 
 
@@ -55,9 +73,16 @@ def test_spellings_stay_apart_where_the_original_is_wanted() -> None:
 def test_the_realm_and_needs_have_the_same_table(driver: Driver) -> None:
     others = [(one, folded(one)) for one in map(chr, range(0x3000, 0xFFFF)) if folded(one) != one]
     assert len(others) > 3_000
-    source = f"""{json.dumps(others)}.filter(([a, b]) => match_keys([{{ content: `日${{a}}日` }}], [`日${{b}}`]) === 1
-        && match_keys([{{ content: b + '日' }}], [a + '日']) === 1).length === {len(others)}"""
-    assert outcome(driver.evaluate(source)[0]) == "fired"
+    for pairs in batched(others, 1_000):
+        source = f"""
+        const isFoundBothWays = ([a, b]) => match_keys([{{ content: `日${{a}}日` }}], [`日${{b}}`]) === 1
+            && match_keys([{{ content: b + '日' }}], [a + '日']) === 1;
+        return {json.dumps(pairs)}.filter(isFoundBothWays).length === {len(pairs)};"""
+        assert outcome(driver.evaluate(source)[0]) == "fired"
+
+
+def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def test_the_table_is_that_of_the_installed_opencc() -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from memory_server.interchange.transcript_turns import TranscriptTurn, turns_of
 from memory_server.interchange.transcripts import answer_in, prompt_in, reading_of, row_of, rows_of_messages, time_of
 from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
+from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import as_said
 from memory_server.knowledge.projects import Project
 from sandbox.locale import _
@@ -63,12 +64,13 @@ class HookEvent:
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
-    our tool `forget` was called in it."""
+    our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept."""
 
     id: str
     messages: tuple[Message, ...]
     asked: tuple[Message, ...]
     forgot: bool = False
+    is_shortened: bool = False
 
 
 def event_of(given: Any) -> HookEvent:
@@ -121,7 +123,7 @@ def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
 
 
 def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, ...]:
-    return (*as_said(before)[-(CONTEXT_MESSAGES - 1) :], prompt)
+    return tuple(map(shortened, (*as_said(before)[-(CONTEXT_MESSAGES - 1) :], prompt)))
 
 
 def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
@@ -143,8 +145,9 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
     else:
         answers = _joined(ended.answers)
     messages = ended.messages(answers[-1] if answers else None)
+    has_long = any(len(message.content) > MAX_CONTENT_CHARS for message in (*ended.asked, *answers))
     turn_id = ended.id_in(event.session_id or "", event.prompt_id)
-    return Turn(turn_id, messages, _asked(ended, transcript), ended.forgot)
+    return Turn(turn_id, messages, _asked(ended, transcript), ended.forgot, is_shortened=has_long)
 
 
 def _asked(ended: TranscriptTurn, transcript: bytes) -> tuple[Message, ...]:
@@ -179,8 +182,7 @@ def _joined(answers: list[Message]) -> list[Message]:
     """An answer comes in blocks, a line each, with tools between them: it is one message."""
     if not answers:
         return []
-    content = "\n".join(answer.content for answer in answers)
-    return [replace(answers[-1], content=content[-MAX_CONTENT_CHARS:])]
+    return [replace(answers[-1], content="\n".join(answer.content for answer in answers))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,8 @@ async def _ended(event: HookEvent) -> tuple[bytes | None, Turn | None]:
         await asyncio.sleep(TRANSCRIPT_SECONDS)
     if transcript is None and event.transcript_path is not None:
         complain(_("hook: {path} is not there, so this turn was not stored", event.transcript_path))
+    if turn is not None and turn.is_shortened:
+        complain(_("hook: a message of this turn is too long to be stored whole, so its middle is left out"))
     return transcript, turn
 
 

@@ -21,6 +21,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.times import DAY_MS, local
 from nlp import is_speaker, says_little
+from nlp.index_terms import index_form
 
 SortBy = Literal["relevance", "timestamp", "score"]
 
@@ -31,7 +32,8 @@ _HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFilter:
     """The conditions that a memory must meet. One of `words` is enough: a keyword of the memory, or a part of its text.
-    Both ends of times (milliseconds since 1970) are included. All `tags` are needed (upper or lower case, without `#`).
+    Both ends of times (milliseconds since 1970) are included. All `tags` are needed (without `#`). What looks
+    the same is the same, in upper and lower case.
     A long-term memory has no score, so a condition on the score excludes it."""
 
     words: Mapping[str, float] = field(default_factory=dict)
@@ -98,7 +100,8 @@ def tags_of(memory: Memory) -> tuple[str, ...]:
 def _met(
     memories: Iterable[tuple[str, Iterable[Memory]]], wanted: MemoryFilter, now_ms: int, parameters: RecallParameters
 ) -> Iterator[Filtered]:
-    folded = {word.casefold(): word for word in wanted.words}
+    forms = {index_form(word): word for word in wanted.words}
+    tags = set(map(index_form, wanted.tags))
     scored = wanted.min_score is not None or wanted.max_score is not None
     for conversation_id, memory in ((name, memory) for name, kept in memories for memory in kept):
         score = memory.score if isinstance(memory, ShortTermMemory) else None
@@ -107,13 +110,13 @@ def _met(
         if scored and (score is None or not _between(score, wanted.min_score, wanted.max_score)):
             continue
         shared: tuple[str, ...] = ()
-        if folded:
-            text = memory.text.casefold()
+        if forms:
+            text = index_form(memory.text)
             keywords = memory.words if isinstance(memory, ShortTermMemory) else ()
-            shared = tuple(word for key, word in folded.items() if key in text or word in keywords)
+            shared = tuple(word for form, word in forms.items() if form in text or word in keywords)
             if not shared:
                 continue
-        if wanted.tags and not wanted.tags <= {tag.casefold() for tag in tags_of(memory)}:
+        if tags and not tags <= set(map(index_form, tags_of(memory))):
             continue
         if isinstance(memory, ShortTermMemory):
             pairs = zip(memory.words, memory.weights, strict=True)

@@ -9,7 +9,6 @@ of somebody else.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -25,6 +24,7 @@ from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import local
+from nlp.normal_forms import plain
 
 Language = Literal["zh", "en"]
 
@@ -196,7 +196,7 @@ def _told_from(here: str, folder: str) -> str:
 def _speaker(message: Message, language: Language) -> str:
     """Its name, which cannot pass for that of another role, or for a name with an age."""
     name = one_line(_AROUND_NAMES.sub(" ", message.name or ""))
-    if not name or unicodedata.normalize("NFKC", name).casefold() in _ROLE_WORDS:
+    if not name or plain(name).casefold() in _ROLE_WORDS:
         return _ROLES[language][message.role]
     return clipped(name, _NAME_BYTES, BYTES)
 

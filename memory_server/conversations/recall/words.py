@@ -44,8 +44,8 @@ _DAY = re.compile("(\\d{1,2})月(\\d{1,2})日")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 QUERY_CHARS = 16_000
-"""Characters by which is searched, from the end of the last message: at some 2.5 µs for each a search takes 40 ms. What
-is said before them weighs next to nothing."""
+"""Characters by which is searched, beginning with the last message: at some 2.5 µs for each a search takes 40 ms. What
+is said before them weighs next to nothing. Of the message for which the room is too small, both ends count."""
 _MOST_DAYS = 14
 """Days of a stretch of time whose words are looked for: of a longer one, people name other days."""
 MOST_NAMES = 100
@@ -152,7 +152,7 @@ class KeywordOptions:
         *,
         names: Iterable[str] = (),
     ) -> RecallQuery:
-        """The query of the last `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
+        """The query of `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
         never cut."""
         messages = _last(messages)
         last = asking_part(messages[-1].content) if messages else ""
@@ -216,14 +216,21 @@ class KeywordOptions:
 
 
 def _last(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages at the end with `QUERY_CHARS` together; of the first of them its own end."""
-    room, kept = QUERY_CHARS, list[Message]()
+    """The messages at the end with `QUERY_CHARS` together; of the first of them its two ends."""
+    room = QUERY_CHARS
+    kept: list[Message] = []
     for message in reversed(messages):
         if not room:
             break
-        kept.append(message if len(message.content) <= room else replace(message, content=message.content[-room:]))
-        room -= len(kept[-1].content)
+        kept.append(message if len(message.content) <= room else _ends_of(message, room))
+        room -= min(room, len(message.content))
     return kept[::-1]
+
+
+def _ends_of(message: Message, chars: int) -> Message:
+    """The beginning and the end of a message, of so many characters together."""
+    content = message.content
+    return replace(message, content=f"{content[: chars // 2]}\n{content[len(content) - chars // 2 :]}")
 
 
 def shown_words(memory: ShortTermMemory, most: int) -> list[str]:

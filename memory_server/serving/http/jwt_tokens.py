@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import threading
@@ -174,7 +175,10 @@ def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
 def _session(claims: Mapping[str, Any]) -> str | None:
     """The session of a token (OpenID Connect), or the client that it was made for (RFC 9068)."""
     named = (claims.get(name) for name in ("sid", "client_id", "azp"))
-    return next((name[:MAX_ID_CHARS] for name in named if isinstance(name, str) and name.isprintable() and name), None)
+    session = next((name for name in named if isinstance(name, str) and name.isprintable() and name), None)
+    if session is None or len(session) <= MAX_ID_CHARS:
+        return session
+    return hashlib.sha256(session.encode()).hexdigest()  # the beginnings of two long ones may be the same
 
 
 def _scopes(settings: JwtSettings, claimed: object) -> frozenset[str]:

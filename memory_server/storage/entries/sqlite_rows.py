@@ -76,7 +76,7 @@ class SqliteRows(ScopeRows):
     AMONG = "IN (SELECT value FROM json_each(?))"
     # A list of tags may be damaged.
     TAGGED = f"EXISTS(SELECT 1 FROM json_each(iif(json_valid(e.tags), e.tags, '[]')) tag WHERE fold(tag.value) {AMONG})"
-    HOLDS = "instr(lower(e.title || char(10) || e.body || char(10) || e.examples), lower(?))"
+    HOLDS = "instr(fold(e.title || char(10) || e.body || char(10) || e.examples), fold(?))"
     BYTES = "length(CAST({} AS BLOB))"
 
     def listed(self, values: Sequence[Any]) -> str:

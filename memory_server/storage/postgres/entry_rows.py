@@ -175,8 +175,8 @@ class PostgresRows(ScopeRows):
     AMONG = "= ANY(?)"
     TAGGED = "e.folded && ?"
     HOLDS = (
-        """position(lower(?::text COLLATE "C") IN """
-        """lower((e.title || chr(10) || e.body || chr(10) || e.examples) COLLATE "C")) > 0"""
+        """position(lower(normalize(?::text, NFKC) COLLATE "C") IN """
+        """lower(normalize(e.title || chr(10) || e.body || chr(10) || e.examples, NFKC) COLLATE "C")) > 0"""
     )
     BYTES = "octet_length({})"
     _connection: OwnRows

@@ -8,12 +8,16 @@ const MOST_CACHED = 3000000; // bytes in each cache: a trigger must not fill the
 // Measured: a key is an object and an expression that V8 compiled for one and for two bytes a character.
 const compiledKeys = { map: new Map(), size: 0, bytes: (key) => 1500 + 60 * key.length };
 const foldedTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
+const seenTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
 const lastFolded = { text: '', spelling: '' }; // all keys are looked for in one text, then in the next
 const spellings = { apart: false }; // whether each spelling is a word of its own
 const loweredTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
 const ONLY_IDEOGRAPHS = /^\p{Unified_Ideograph}+$/u;
+const FIRST_IDEOGRAPH = 0x4e00;
+const LAST_IDEOGRAPH = 0x9fff;
 const ONLY_ASCII = /^[\0-\x7f]+$/;
 const sourceOf = Reflect.getOwnPropertyDescriptor(RegExp.prototype, 'source').get;
+const flagsOf = Reflect.getOwnPropertyDescriptor(RegExp.prototype, 'flags').get;
 const exec = RegExp.prototype.exec;
 const SCOPES = {
   __proto__: null,
@@ -65,7 +69,7 @@ function compileWord(key) {
 }
 
 function formOf(key) {
-  const form = { name: key, exact: null, lower: null, pattern: null, folded: null, also: null };
+  const form = { name: key, exact: null, lower: null, pattern: null, folded: null, spell: folded, also: null };
   if (ONLY_IDEOGRAPHS.test(key)) {
     form.exact = key;
   } else {
@@ -75,16 +79,27 @@ function formOf(key) {
   return form;
 }
 
-/** The text in one spelling, as long as before: javascript/spelling.py has the rule and makes IDEOGRAPHS. */
+/** The text without signs that nobody sees, and with letters and their marks in one: spelling.py has the same rule. */
+function see(text) {
+  if (ONLY_ASCII.test(text)) return text;
+  return text.replace(UNSEEN_SIGNS, '').normalize('NFC');
+}
+
+const seen = (text) => (spellings.apart ? text : cached(seenTexts, text, see));
+
+/** The text in which words are compared: spelling.py has the same rule and makes IDEOGRAPHS. */
 function fold(text) {
+  return ONLY_ASCII.test(text) ? text : simplify(see(text).normalize('NFKC'));
+}
+
+/** The text with Simplified characters in place of Traditional ones, as long as before. */
+function simplify(text) {
   let made = '';
   let end = 0; // where the part of the text ends that `made` has
   for (let i = 0; i < text.length; i += 1) {
     const code = text.charCodeAt(i);
-    let other = code;
-    if (code >= 0x4e00 && code <= 0x9fff) other = IDEOGRAPHS.charCodeAt(code - 0x4e00);
-    else if (code === 0x3000) other = 0x20;
-    else if (code > 0xff00 && code < 0xff5f) other = code - 0xfee0;
+    if (code < FIRST_IDEOGRAPH || code > LAST_IDEOGRAPH) continue;
+    const other = IDEOGRAPHS.charCodeAt(code - FIRST_IDEOGRAPH);
     if (other === code) continue;
     made += text.slice(end, i) + String.fromCharCode(other);
     end = i + 1;
@@ -124,15 +139,29 @@ function compileKey(key, caller) {
   // A copy has no hooks and a lastIndex of its own.
   if (isRegExp(key)) {
     const pattern = new RegExp(key);
-    return { name: `${pattern}`, exact: null, lower: null, pattern, folded: null, also: null };
+    const form = { name: `${pattern}`, exact: null, lower: null, pattern, folded: null, spell: seen, also: null };
+    form.folded = spellings.apart ? null : asSeen(form);
+    return form;
   }
   throw new TypeError(`${caller}: a key must be a string or a RegExp, not ${key === null ? 'null' : typeof key}`);
+}
+
+/** The form of an expression for texts as people see them: without signs in it that nobody sees, if it has any. */
+function asSeen(form) {
+  const source = Reflect.apply(sourceOf, form.pattern, []);
+  const other = see(source);
+  if (other === source) return form;
+  try {
+    return { ...form, pattern: new RegExp(other, Reflect.apply(flagsOf, form.pattern, [])) };
+  } catch {
+    return form; // such as a range of letters whose end is a letter with a mark
+  }
 }
 
 /** Whether the key in one spelling is in a text where the key itself is not. */
 function foundFolded(key, text) {
   if (key.folded === null) return false;
-  const other = folded(text);
+  const other = key.spell(text);
   return (other !== text || key.folded !== key) && isIn(key.folded, other);
 }
 
@@ -142,7 +171,7 @@ const found = (key, text) =>
 /** The form of a key that was found in the text, and the spelling of the text in which it is. */
 function match(key, text) {
   if (isIn(key, text)) return [key, text];
-  return foundFolded(key, text) ? [key.folded, folded(text)] : match(key.also, text);
+  return foundFolded(key, text) ? [key.folded, key.spell(text)] : match(key.also, text);
 }
 
 function isIn(key, text) {

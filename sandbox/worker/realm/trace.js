@@ -73,8 +73,10 @@ function excerpt(key, text) {
     ? (({ 0: what, index }) => [what, index])(Reflect.apply(exec, form.pattern, [spelling]))
     : [form.exact, spelling.indexOf(form.exact)];
   const from = start > BEFORE ? start - BEFORE : 0;
-  const other = form === key && spelling === text ? '' : clippedTo(text.slice(start, start + what.length), BEFORE);
-  return [(from > 0 ? '…' : '') + clippedTo(text.slice(from), TRACED_CHARACTERS), other];
+  // A spelling that is as long as the text has the same places; of another one the spelling itself is shown.
+  const shown = spelling.length === text.length ? text : spelling;
+  const other = form === key && spelling === text ? '' : clippedTo(shown.slice(start, start + what.length), BEFORE);
+  return [(from > 0 ? '…' : '') + clippedTo(shown.slice(from), TRACED_CHARACTERS), other];
 }
 
 /** `messages`: those of `texts`. The place of a message in the context is -1 for one that the trigger made. */
