@@ -179,17 +179,14 @@ def _look(add: Add) -> None:
 
 
 def _knowledge(made: ArgumentParser) -> None:
-    looks, changes = ("list", "show", "document", "projects", "history"), ("reindex", "cleanup", "delete", "restore")
-    actions = (*looks, *changes, "promote", "assign")
+    actions = "list show document projects reindex cleanup delete restore promote assign history".split()
     about = _(
         "list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: merge "
         "notes that say the same; cleanup: archive what is over; promote: move an entry of the project (its key) to "
-        "all projects; projects: those that have notes; assign: give the notes of a project, or single ones, to the "
-        "project of this folder; history: what was changed"
+        "all; projects: those with notes; assign: give notes to the project of the folder; history: what was changed"
     )
     _argument(made, "action", None, about, choices=actions)
-    about_words = _("words to look for, or the number, id or key of an entry, or a project")
-    _argument(made, "words", "WORDS|ID", about_words, nargs="*")
+    _argument(made, "words", "WORDS|ID", _("words, or the number, id or key of an entry, or a project"), nargs="*")
     _argument(made, "--space", None, _("list: only these"), choices=("notes", "sessions", "layers", "refs"))
     _argument(made, "--user", "USER", _("list: only memories of this user"))
     _switch(made, "--archived", _("list: what is in the archive"))
