@@ -179,13 +179,12 @@ def _look(add: Add) -> None:
 
 
 def _knowledge(made: ArgumentParser) -> None:
-    actions = "list show document projects reindex cleanup delete restore promote assign history".split()
+    actions = "list", "show", "document", "projects", "reindex", "cleanup", "delete", "restore", "promote", "assign"
     about = _(
-        "list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: merge "
-        "notes that say the same; cleanup: archive what is over; promote: move an entry of the project (its key) to "
-        "all; projects: those with notes; assign: give notes to the project of the folder; history: what was changed"
+        "document: write pages of notes; reindex: merge notes that say the same; cleanup: archive what is over; "
+        "promote: move an entry (its key) to all projects; assign: give notes to the project of the folder"
     )
-    _argument(made, "action", None, about, choices=actions)
+    _argument(made, "action", None, about, choices=(*actions, "history"))
     _argument(made, "words", "WORDS|ID", _("words, or the number, id or key of an entry, or a project"), nargs="*")
     _argument(made, "--space", None, _("list: only these"), choices=("notes", "sessions", "layers", "refs"))
     _argument(made, "--user", "USER", _("list: only memories of this user"))
