@@ -30,7 +30,16 @@ DOMAINS = {"sandbox": "trigger-sandbox", "memory_server": "memory-server"}
 """The catalogue of each package."""
 ERRORS = (
     *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "InvalidPattern"),
-    *("LayerMissing", "MemoryClosed", "MemoryNotFound", "MemoryPaused", "ModelsFailed", "NameTaken", "NotARecord"),
+    *(
+        "LayerMissing",
+        "MemoryClosed",
+        "MemoryNotFound",
+        "MemoryPaused",
+        "ModelsFailed",
+        "NameTaken",
+        "NotARecord",
+        "NotFields",
+    ),
     *("NotJson", "NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached", "ReadOnly"),
     *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable"),
     "UsageError",

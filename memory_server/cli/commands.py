@@ -33,8 +33,8 @@ _SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they
 _SORT = _("Usually relevance where there is something to look for, else timestamp")
 _ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
 _READ = (
-    *("native", "node", "gentian", "pack", "worldinfo", "official", "chat"),
-    *("claude-code", "claude-mem", "livingmemory", "mem0", "notes-db", "pages", "refs-log"),
+    *("native", "node", "gentian", "pack", "worldinfo", "official", "chat", "chat-export", "claude-code", "claude-mem"),
+    *("codex", "gemini-cli", "livingmemory", "mem0", "memory-service", "notes-db", "pages", "refs-log"),
 )
 _MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
 _SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from memory_server.cli.terminal import reading
-from memory_server.interchange import folder_forms
+from memory_server.interchange import chat_exports, folder_forms
 from memory_server.kernel import files as folders
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
@@ -60,12 +60,14 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Markdown files and transcripts of a folder, by their relative path, and when each was changed. `left_out`: path
-    and reason of each file that is not read."""
+    """Markdown files, chats and transcripts of a folder or an archive, by their relative path, and when each was
+    changed. `left_out`: path and reason of each file that should be read and is not. `others`: the paths of files that
+    no form reads."""
 
     files: Mapping[str, bytes]
     times: Mapping[str, int]
-    left_out: Sequence[tuple[str, str]]
+    left_out: Sequence[tuple[str, str]] = ()
+    others: Sequence[str] = ()
 
 
 def read_tree(folder: Path) -> Tree:
@@ -74,6 +76,7 @@ def read_tree(folder: Path) -> Tree:
     files: dict[str, bytes] = {}
     times: dict[str, int] = {}
     left_out: list[tuple[str, str]] = []
+    others: list[str] = []
     room = folders.MAX_FILE_BYTES
     for place, below, names in os.walk(folder):
         below[:] = sorted(each for each in below if not each.startswith("."))[: MOST_FILES + 1]
@@ -83,8 +86,11 @@ def read_tree(folder: Path) -> Tree:
             if name.endswith(".jsonl.zst"):
                 left_out.append((relative, _("it is compressed; unpack it with `zstd -d` and give the folder again")))
                 continue
-            is_session = name.startswith(_SESSIONS) and name.endswith(".json")
-            if name.startswith(".") or not (is_session or name.endswith((".md", ".jsonl"))):
+            if chat_exports.is_archived_part(name):
+                left_out.append((relative, _("it is a zip archive in the folder; give it too, by its own name")))
+                continue
+            if name.startswith(".") or not _is_read(relative):
+                others.append(relative)
                 continue
             most = MOST_PAGE_BYTES if name.endswith(".md") else folders.MAX_FILE_BYTES
             if not stat.S_ISREG(facts.st_mode):
@@ -103,7 +109,14 @@ def read_tree(folder: Path) -> Tree:
                 with reading(path):
                     files[relative] = folders.read_file(path)
                 times[relative] = round(facts.st_mtime * 1000)
-    return Tree(files, times, left_out)
+    return Tree(files, times, left_out, others)
+
+
+def _is_read(path: str) -> bool:
+    """Whether a form of a folder reads files with such a name."""
+    name = path.rpartition("/")[2]
+    is_session = name.startswith(_SESSIONS) and name.endswith(".json")
+    return is_session or name.endswith((".md", ".jsonl")) or chat_exports.is_part(path)
 
 
 def starts_with(path: Path, signature: bytes) -> bool:

@@ -17,7 +17,7 @@ from rich.text import Text
 from memory_server.app import App
 from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
-from memory_server.cli.incoming_files import named, read
+from memory_server.cli.incoming_files import TRUSTED, named, read
 from memory_server.cli.inspection import ask, taken_text, tally_text
 from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, spoken, time_text
 from memory_server.conversations.archive import archived_ids
@@ -26,12 +26,8 @@ from memory_server.conversations.contents import Contents, restore_changes, with
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import own
-from memory_server.interchange.incoming import (
-    Format,
-    Incoming,
-    NotThisFormat,
-    with_keywords,
-)
+from memory_server.interchange.forms import Format
+from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
@@ -41,10 +37,10 @@ from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport
 from sandbox.locale import _, counted, foreign, term
 
-TRUSTED: tuple[Format, ...] = ("native", "node")
-"""Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
+CHATS: tuple[Format, ...] = ("chat", "chat-export")
+"""Forms in which the order of memories is that of a chat."""
 AFTER_CHAT_MS = 3_600_000
 """How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
 APART_MS = 600_000
@@ -187,7 +183,7 @@ def _dated(contents: Contents, state: ConversationState | None, form: Format, no
         before, time_ms = known.get(memory.id), memory.time_ms
         if not time_ms:
             undated -= 1
-            time_ms = now_ms - (AFTER_CHAT_MS + undated * APART_MS if form == "chat" else 0)
+            time_ms = now_ms - (AFTER_CHAT_MS + undated * APART_MS if form in CHATS else 0)
         if before is None:
             memory = replace(memory, time_ms=time_ms)
         elif before.text == memory.text and memory.time_ms in (0, before.time_ms):

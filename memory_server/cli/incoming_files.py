@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 from memory_server.app import App
 from memory_server.cli.exchanged_files import Tree, read_file, read_folder, read_tree, starts_with
+from memory_server.cli.exchanged_zips import read_zip
 from memory_server.cli.terminal import say_if_waiting
 from memory_server.conversations.model import conversation_id_of
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import (
+    chat_exports,
     chats,
     claude_code,
     claude_mem,
@@ -23,6 +27,7 @@ from memory_server.interchange import (
     gemini_cli,
     livingmemory,
     mem0,
+    memory_service,
     official,
     own,
     pages,
@@ -30,16 +35,16 @@ from memory_server.interchange import (
     seed_stores,
     worldinfo,
 )
-from memory_server.interchange.incoming import (
+from memory_server.interchange.forms import (
+    FOLDERS,
     SESSIONS,
+    ZIP,
     Format,
-    Incoming,
-    NotThisFormat,
-    Tables,
     format_of,
     format_of_folder,
     format_of_tables,
 )
+from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.entries import foreign_tables
 from memory_server.storage.repositories import folder_of_work, project_at
@@ -55,6 +60,7 @@ FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
     "livingmemory": livingmemory.read,
     "claude-mem": claude_mem.read,
     "mem0": lambda data, _usual: mem0.read(data),
+    "memory-service": lambda data, _usual: memory_service.read(data),
     "refs-log": lambda data, _usual: seed_stores.read_refs(data),
 }
 """What reads one file: its bytes, for a conversation."""
@@ -64,6 +70,15 @@ DATABASES: Mapping[Format, tuple[Mapping[str, Collection[str]], Callable[[Tables
     "notes-db": (seed_stores.TABLES, lambda tables, _usual: seed_stores.read_notes(tables)),
 }
 """Tables and columns of a database, and what reads them."""
+_NAMES: Mapping[Format, str] = {
+    **dict.fromkeys(SESSIONS, "a.jsonl"),
+    "chat-export": "memories.json",
+    "gentian": folder_forms.SHORT_TERM,
+    "node": folder_forms.SHORT_TERM,
+}
+"""What a file of a form is called in its folder, where it is given alone."""
+TRUSTED: tuple[Format, ...] = ("native", "node")
+"""Our own forms, whose triggers were checked when they were stored: all of what they hold is kept."""
 _OF_ITSELF = ("version", "migration", "sync_", "write_ops")
 """Parts of the names of tables in which a program keeps what is not a memory."""
 
@@ -77,37 +92,74 @@ async def read(app: App, source: str, flags: Namespace, usual: str) -> tuple[Inc
     InvalidInput if the source cannot be read; the message says what to give instead."""
     if flags.depth is not None and flags.depth < 1:
         raise InvalidInput("--depth must be at least 1 message.")
-    names = {who: name for who, name in (("char", flags.char), ("user", flags.user)) if name}
     path = None if source == "-" else Path(source)
     try:
-        if path is not None and await asyncio.to_thread(path.is_dir):
-            return await asyncio.to_thread(_folder, app, path, flags, usual)
-        if path is not None and await asyncio.to_thread(starts_with, path, foreign_tables.SIGNATURE):
-            return await asyncio.to_thread(_database, path, flags, usual)
-        if path is None:
-            say_if_waiting(_("what is imported"))
-        data = await asyncio.to_thread(read_file, source, flags.encoding)
-        if data.startswith(own.COMPRESSED):
-            data = await asyncio.to_thread(own.uncompressed, data)
-        if data.startswith(png_cards.SIGNATURE):
-            data = await asyncio.to_thread(png_cards.card_in, data)
-        form: Format = flags.format or format_of(data)
-        if form == "worldinfo":
-            return await _lorebook(app, data, source, flags, usual, names), form
-        if form == "chat":
-            by_character = not hasattr(flags, "conversation")
-            read = partial(chats.read, by_character=by_character)
-            return await asyncio.to_thread(read, data, usual, app.settings.zone, names), form
-        if form in (*SESSIONS, "pages"):
-            name = "a.jsonl" if form in SESSIONS else "page.md" if path is None else path.name
-            one = Tree({name: data}, {name: app.clock() if path is None else round(path.stat().st_mtime * 1000)}, ())
-            return await asyncio.to_thread(_tree, app, one, form, usual), form
-        if form not in FILES:
-            raise NotThisFormat("is a file, but the form {form} is a database; give the database.", form)
-        found = await asyncio.to_thread(FILES[form], data, usual)
-        return _timed(found, app.clock() if path is None else round(path.stat().st_mtime * 1000)), form
+        found, form = await _read(app, source, path, flags, usual)
     except NotThisFormat as error:
         raise InvalidInput("{file} {reason}", named(source), error) from error
+    if form not in TRUSTED:
+        _leave_out_expired(found, app.clock())
+    return found, form
+
+
+async def _read(app: App, source: str, path: Path | None, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
+    if path is not None and await asyncio.to_thread(path.is_dir):
+        return await asyncio.to_thread(_folder, app, path, flags, usual)
+    if path is not None and await asyncio.to_thread(starts_with, path, foreign_tables.SIGNATURE):
+        return await asyncio.to_thread(_database, path, flags, usual)
+    if path is not None and await asyncio.to_thread(starts_with, path, ZIP):
+        return await asyncio.to_thread(_zip, app, path, flags, usual)
+    if path is None:
+        say_if_waiting(_("what is imported"))
+    data = await asyncio.to_thread(read_file, source, flags.encoding)
+    if data.startswith(ZIP):
+        return await asyncio.to_thread(_zip, app, BytesIO(data), flags, usual)
+    if data.startswith(own.COMPRESSED):
+        data = await asyncio.to_thread(own.uncompressed, data)
+    if data.startswith(png_cards.SIGNATURE):
+        data = await asyncio.to_thread(png_cards.card_in, data)
+    form: Format = flags.format or format_of(data)
+    try:
+        if form == "worldinfo":
+            return await _lorebook(app, data, source, flags, usual, _names(flags)), form
+        return await asyncio.to_thread(_file, app, data, path, form, flags, usual), form
+    except NotThisFormat:
+        _refuse_other_form(flags, lambda: format_of(data))
+        raise
+
+
+def _file(app: App, data: bytes, path: Path | None, form: Format, flags: Namespace, usual: str) -> Incoming:
+    """What one file holds, in any form but that of a lorebook."""
+    changed_ms = app.clock() if path is None else round(path.stat().st_mtime * 1000)
+    if form in FILES:
+        return _timed(FILES[form](data, usual), changed_ms)
+    if form == "chat":
+        return chats.read(data, usual, app.settings.zone, _names(flags), by_character=_by_character(flags))
+    if form not in FOLDERS:
+        raise NotThisFormat("is a file, but the form {form} is a database; give the database.", form)
+    name = _NAMES.get(form) or ("page.md" if path is None else path.name)
+    return _tree(app, Tree({name: data}, {name: changed_ms}), form, flags, usual)
+
+
+def _refuse_other_form(flags: Namespace, told: Callable[[], Format]) -> None:
+    """Raises NotThisFormat if the form that --format names is not the one that the content shows."""
+    form = flags.format
+    if form is None:
+        return
+    with suppress(NotThisFormat):
+        form = told()
+    if form != flags.format:
+        raise NotThisFormat("has the form {form}, and not {other}; leave --format out.", form, flags.format)
+
+
+def _names(flags: Namespace) -> dict[str, str]:
+    """Who the user and the character are, as far as the options say it."""
+    return {who: name for who, name in (("char", flags.char), ("user", flags.user)) if name}
+
+
+def _by_character(flags: Namespace) -> bool:
+    """Whether a chat goes into the conversation of its character, because no option names one."""
+    return not hasattr(flags, "conversation")
 
 
 async def _lorebook(
@@ -127,20 +179,27 @@ async def _lorebook(
 
 def _folder(app: App, path: Path, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
     files = read_folder(path, flags.encoding)
-    tree = read_tree(path) if not files and flags.format != "node" else Tree(files, {}, ())
-    form: Format = flags.format or format_of_folder(tree.files)
-    match form:
-        case "node":
-            return folder_forms.read_node(tree.files, usual), form
-        case "gentian":
-            return folder_forms.read_gentian(tree.files, usual), form
-        case "claude-code" | "codex" | "gemini-cli" | "pages":
-            return _tree(app, tree, form, usual), form
-        case _:
-            raise NotThisFormat("is a folder, but the form {form} is a file; give the file.", form)
+    tree = read_tree(path) if not files and flags.format != "node" else Tree(files, {})
+    form: Format = flags.format or format_of_folder(tree.files, tree.others)
+    if form not in FOLDERS:
+        raise NotThisFormat("is a folder, but the form {form} is a file; give the file.", form)
+    try:
+        return _tree(app, tree, form, flags, usual), form
+    except NotThisFormat:
+        _refuse_other_form(flags, lambda: format_of_folder(tree.files, tree.others))
+        raise
 
 
-def _tree(app: App, tree: Tree, form: Format, usual: str) -> Incoming:
+def _zip(app: App, source: Path | BinaryIO, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
+    form: Format = "chat-export"
+    if flags.format not in (None, form):
+        raise NotThisFormat(
+            "is a zip archive, but the form {form} is not; unpack it and give what is inside.", flags.format
+        )
+    return _tree(app, read_zip(source), form, flags, usual), form
+
+
+def _tree(app: App, tree: Tree, form: Format, flags: Namespace, usual: str) -> Incoming:
     def folder_of(folder: str) -> str | None:
         return folder_of_work(Path(folder))
 
@@ -148,13 +207,24 @@ def _tree(app: App, tree: Tree, form: Format, usual: str) -> Incoming:
         project = project_at(Path(folder), on_several_machines=app.home.on_several_machines)
         return "" if project is None else project.key
 
+    zone = app.settings.zone
     match form:
+        case "node":
+            found = folder_forms.read_node(tree.files, usual)
+        case "gentian":
+            found = folder_forms.read_gentian(tree.files, usual)
         case "pages":
-            found = pages.read(tree.files, tree.times, app.settings.zone)
+            found = pages.read(tree.files, tree.times, zone)
         case "codex":
             found = codex.read(tree.files, usual, folder_of)
         case "gemini-cli":
             found = gemini_cli.read(tree.files, usual, folder_of)
+        case "chat":
+            found = chats.read_all(tree.files, usual, zone, _names(flags), by_character=_by_character(flags))
+            chats.count_others(found, tree.others)
+        case "chat-export":
+            found = chat_exports.read(tree.files, tree.others, usual, _names(flags))
+            found = _timed(found, max(tree.times.values(), default=0))
         case _:
             found = claude_code.read(tree.files, usual, tree.times, claude_code.WorkingFolders(folder_of, project_of))
     found.skipped += tree.left_out
@@ -182,6 +252,14 @@ def _timed(found: Incoming, changed_ms: int) -> Incoming:
             for entry in entries
         )
     return found
+
+
+def _leave_out_expired(found: Incoming, now_ms: int) -> None:
+    """Without the entries that the other program would no longer give."""
+    for entries in found.entries.values():
+        live = [entry for entry in entries if entry.expires_ms is None or entry.expires_ms > now_ms]
+        found.lost[_("memories that have expired there")] += len(entries) - len(live)
+        entries[:] = live
 
 
 async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> set[str]:

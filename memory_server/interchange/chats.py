@@ -10,24 +10,29 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import Any
+from typing import Any, NoReturn
 
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import ShortTermMemory, conversation_id_of
+from memory_server.conversations.model import MAX_TEXT_CHARS, ShortTermMemory, conversation_id_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import NOTHING, Message, context_text, storable
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, NOTHING, Message, context_text, storable
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.json_store import codec
 from sandbox.chats import chat
-from sandbox.chats.messages import is_sillytavern
-from sandbox.locale import _
+from sandbox.chats.left_out import UNDATED
+from sandbox.chats.messages import is_sillytavern, whole
+from sandbox.locale import _, clause
+
+PRIVATE_OR_EMPTY = _("exchanges that are private or have no words")
 
 MOST_MESSAGES = 20
 """Messages of one memory: a chat in which nobody answers has no exchanges, and must not become one memory."""
+MOST_CHARS = MAX_TEXT_CHARS // 2
+"""Characters of one memory, so that several long pastes do not make one that is too large to be stored."""
 MOST_GAP_MS = 6 * 3_600_000
 """Between messages of a user alone, such as those of a diary, which is no chat: what comes later is another memory."""
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
@@ -39,36 +44,113 @@ def read(
     data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str], *, by_character: bool = False
 ) -> Incoming:
     """The exchanges of all conversations in a file, for the conversation that its messages name, or for `usual`;
-    `by_character`: for that of the character, where the file says who that is.
+    `by_character`: for that of the character, where the file says who that is. A row that cannot be read is skipped.
 
     `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known; a chat of SillyTavern names
-    both. A memory without any time has the time 0. Raises NotThisFormat.
+    both. A memory without any time has the time 0. Raises NotThisFormat: it is not a chat, or nothing can be used.
     """
-    rows = _sillytavern(data)
-    header = _header(rows)
+    incoming = Incoming()
+    if not add_file(incoming, data, usual, zone, names, by_character=by_character):
+        refuse_empty(incoming)
+    return incoming
+
+
+def read_all(
+    files: Mapping[str, bytes],
+    usual: str,
+    zone: tzinfo | None,
+    names: Mapping[str, str],
+    *,
+    by_character: bool = False,
+) -> Incoming:
+    """The same of a folder of chats, such as those of a character of SillyTavern: files by their path. What is not a
+    chat is skipped."""
+    incoming = Incoming()
+    chat_files = {path: data for path, data in files.items() if path.endswith(".jsonl")}
+    count_others(incoming, [path for path in files if path not in chat_files])
+    for path, data in sorted(chat_files.items()):
+        try:
+            add_file(incoming, data, usual, zone, names, by_character=by_character, place=path)
+        except NotThisFormat as error:
+            incoming.skipped.append((path, _("it {reason}", error)))
+    by_id: dict[str, dict[str, ShortTermMemory]] = {}
+    for contents in incoming.conversations:
+        memories = by_id.setdefault(contents.conversation_id, {})
+        for memory in contents.short_term:
+            known = memories.get(memory.id)
+            # Two branches of a chat have the same beginning; an exchange that went on says more.
+            if known is None or len(known.text) < len(memory.text):
+                memories[memory.id] = memory
+    incoming.conversations = [Contents(name, tuple(memories.values())) for name, memories in by_id.items()]
+    if not incoming.count:
+        refuse_empty(incoming)
+    return incoming
+
+
+def count_others(incoming: Incoming, paths: Sequence[str]) -> None:
+    """Count the files of a folder of chats that are not chats."""
+    if paths:
+        incoming.lost[_("files of the folder that are not chats, such as {name}", min(paths))] += len(paths)
+
+
+def refuse_empty(incoming: Incoming) -> NoReturn:
+    """Raises NotThisFormat, which says why no message came."""
+    for place, reason in incoming.skipped:
+        raise NotThisFormat("cannot be used: {reason}.", _("{about}: {what}", place, clause(reason)))
+    for kind, count in incoming.lost.items():
+        if count:
+            raise NotThisFormat("holds no messages of a user or a model, only {kind}.", kind)
+    raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
+
+
+def add_file(
+    incoming: Incoming,
+    data: bytes,
+    usual: str,
+    zone: tzinfo | None,
+    names: Mapping[str, str],
+    *,
+    by_character: bool = False,
+    place: str = "",
+) -> int:
+    """Add what `read` gives for one file; the number of its messages. `place`: how the report names the file, if there
+    are several. Raises NotThisFormat: it is not a chat."""
+    header = _header(_sillytavern(data))
     names = {**header, **names}
-    if by_character and (named := header.get("char")) is not None:
-        usual = conversation_id_of(named)
+    if by_character and header.get("char") is not None:
+        usual = conversation_id_of(header["char"])
     roles = {names[who]: role for who, role in (("user", "user"), ("char", "assistant")) if who in names}
     try:
-        held, note = chat.conversations(data.decode(errors="replace"), zone, roles)
+        file = chat.read(data.decode(errors="replace"), zone, roles)
     except chat.ChatError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
-    found = Incoming(notes=[note.replace("--assistant", "--char")] if note else [])
-    take(found, held, usual, names)
-    for row in rows:
-        extra, swipes = fields_of(row.get("extra")), row.get("swipes")
-        found.lost[_("answers that were swiped away")] += len(swipes[1:]) if isinstance(swipes, list) else 0
-        found.lost[_("hidden messages")] += bool(row.get("is_system")) and extra.get("type") != "narrator"
-        found.lost[_("pictures and files")] += any(extra.get(name) for name in ("image", "media", "files", "file"))
-    if not any(held):
-        raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
-    return found
+    if file.note:
+        incoming.notes.append(file.note.replace("--assistant", "--char"))
+    take_readings(incoming, file.conversations, usual, names, place)
+    return sum(len(reading.messages) for reading in file.conversations)
+
+
+def take_readings(
+    incoming: Incoming, readings: Sequence[chat.Reading], usual: str, names: Mapping[str, str], place: str = ""
+) -> None:
+    """Add the exchanges of these conversations, what could not be read of them, and the counts of what they leave out;
+    `place`: how the report names their file, if there are several."""
+    undated = [problem for reading in readings for problem in reading.undated]
+    for reading in readings:
+        incoming.lost.update(reading.left_out)
+        for problem in reading.problems:
+            where = _("{about}: {what}", place, problem.place) if place else problem.place
+            incoming.skipped.append((where, _("it {reason}", problem.reason)))
+    if undated:
+        incoming.lost[UNDATED] += len(undated)
+        first = undated[0]
+        incoming.notes.append(_("the first time that cannot be read: {place}, {reason}", first.place, first.reason))
+    take(incoming, [reading.messages for reading in readings], usual, names)
 
 
 def take(
-    found: Incoming,
-    held: Sequence[list[chat.Message]],
+    incoming: Incoming,
+    conversations: Sequence[list[chat.Message]],
     usual: str,
     names: Mapping[str, str],
     others: Mapping[str, list[ShortTermMemory]] = NOTHING,
@@ -76,18 +158,21 @@ def take(
     """Add the exchanges of these conversations, each message with what `parse` of sandbox/chats gives, and `others`."""
     grouped = {name: [*memories] for name, memories in others.items()}
     equal: Counter[str] = Counter()
-    for number, rows in enumerate(held, 1):
-        for conversation_id, said in _exchanges(found, rows, usual, names, number if len(held) > 1 else None):
-            kept = tuple(to_keep(as_said(said)))
+    for number, rows in enumerate(conversations, 1):
+        for exchange in _exchanges(incoming, rows, usual, names, number if len(conversations) > 1 else None):
+            kept = tuple(to_keep(as_said(exchange.messages)))
             if not any(message.content.strip() for message in kept):
-                continue  # all of it is private
-            first = "\0".join((conversation_id, said[0].role, said[0].content, str(said[0].time_ms)))
+                incoming.lost[PRIVATE_OR_EMPTY] += 1
+                continue
+            first = exchange.known_by()
             equal[first] += 1
-            memory = memory_of(conversation_id, kept, f"{first}\0{equal[first]}")
-            if found.fits(_("the exchange that begins with `{content}`", said[0].content[:40]), memory):
-                grouped.setdefault(conversation_id, []).append(memory)
+            memory = memory_of(exchange.conversation_id, kept, f"{first}\0{equal[first]}")
+            beginning = exchange.messages[0].content[:40]
+            if incoming.fits(_("the exchange that begins with `{content}`", beginning), memory):
+                grouped.setdefault(exchange.conversation_id, []).append(memory)
     for name, memories in grouped.items():
-        found.conversations.append(Contents(name, tuple({one.id: one for one in memories}.values())))
+        unique = {memory.id: memory for memory in memories}
+        incoming.conversations.append(Contents(name, tuple(unique.values())))
 
 
 def _sillytavern(data: bytes) -> list[codec.Json]:
@@ -103,8 +188,8 @@ def _header(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         return {}
     said = [row for row in rows[1:] if isinstance(row.get("name"), str) and not row.get("is_system")]
     names: dict[str, str] = {}
-    for who, field in (("user", "user_name"), ("char", "character_name")):
-        given = str(rows[0].get(field) or "").strip()
+    for who, key in (("user", "user_name"), ("char", "character_name")):
+        given = str(rows[0].get(key) or "").strip()
         speakers = {row["name"].strip() for row in said if bool(row.get("is_user")) == (who == "user")}
         if given in ("", "unused"):
             given = speakers.pop() if len(speakers) == 1 else ""
@@ -128,44 +213,78 @@ def memory_of(conversation_id: str, messages: tuple[Message, ...], known_by: str
 
 
 def _exchanges(
-    found: Incoming, rows: list[chat.Message], usual: str, names: Mapping[str, str], number: int | None
-) -> Iterator[tuple[str, list[Message]]]:
-    """Each exchange with its conversation; a message that cannot be stored is skipped. A message without a time has
-    that of the message before it."""
-    said: list[Message] = []
-    last_id, last_ms = usual, None
-    for place, row in enumerate(rows, 1):
-        where = (
-            _("message {number}", place)
-            if number is None
-            else _("message {place} of conversation {number}", place, number)
-        )
-        conversation_id = found.conversation_of(row.get("conversation_id"), usual, where)
+    incoming: Incoming, rows: list[chat.Message], usual: str, names: Mapping[str, str], number: int | None
+) -> Iterator[_Exchange]:
+    """Each exchange; a message that cannot be stored is skipped. A message without a time has that of the message
+    before it. `number`: of the conversation, in a file of several."""
+    exchange = _Exchange(usual)
+    last_ms: int | None = None
+    for position, row in enumerate(rows, 1):
+        place = _("message {number}", position)
+        if number is not None:
+            place = _("message {place} of conversation {number}", position, number)
+        conversation_id = incoming.conversation_of(row.get("conversation_id"), usual, place)
         if conversation_id is None:
             continue
         try:
-            message = _message(row, names)
+            messages = _messages(row, names)
         except InvalidInput as error:
-            found.skipped.append((where, str(error)))
+            incoming.skipped.append((place, str(error)))
             continue
-        last_ms = last_ms if message.time_ms is None else message.time_ms
-        later = said and last_ms is not None and last_ms - (said[-1].time_ms or last_ms) > MOST_GAP_MS
-        answered = later or any(earlier.role == "assistant" for earlier in said)
-        begins = message.role == "user" and answered
-        if said and (conversation_id != last_id or begins or len(said) == MOST_MESSAGES):
-            yield last_id, said
-            said = []
-        said.append(replace(message, time_ms=last_ms))
-        last_id = conversation_id
-    if said:
-        yield last_id, said
+        time_ms = messages[0].time_ms
+        last_ms = last_ms if time_ms is None else time_ms
+        dated = [replace(message, time_ms=last_ms) for message in messages]
+        if exchange.messages and not exchange.continues_with(dated, conversation_id):
+            yield exchange
+            exchange = _Exchange(conversation_id)
+        if not exchange.messages:
+            typed = _filled(row["content"], names) if row.get("attached") else ""
+            exchange = _Exchange(conversation_id, typed or None)
+        exchange.messages += dated
+    if exchange.messages:
+        yield exchange
 
 
-def _message(row: chat.Message, names: Mapping[str, str]) -> Message:
-    """Raises InvalidInput: it cannot be stored."""
-    time_ms, who = row.get("timestamp"), {"user": "user", "assistant": "char"}.get(row["role"], "")
+@dataclass(slots=True)
+class _Exchange:
+    """Messages that become one memory. `typed`: the first of them without what is attached to it, by which the memory
+    is known; None: that has no other words."""
+
+    conversation_id: str
+    typed: str | None = None
+    messages: list[Message] = field(default_factory=list)
+
+    def continues_with(self, messages: Sequence[Message], conversation_id: str) -> bool:
+        """Whether these messages still belong to it."""
+        now_ms, before_ms = messages[0].time_ms, self.messages[-1].time_ms
+        later = now_ms is not None and now_ms - (before_ms or now_ms) > MOST_GAP_MS
+        answered = any(message.role == "assistant" for message in self.messages)
+        if conversation_id != self.conversation_id or (messages[0].role == "user" and (later or answered)):
+            return False
+        chars = sum(len(message.content) for message in (*self.messages, *messages))
+        return len(self.messages) < MOST_MESSAGES and chars <= MOST_CHARS
+
+    def known_by(self) -> str:
+        """What is the same each time for this exchange, also if it has grown meanwhile."""
+        first = self.messages[0]
+        typed = first.content if self.typed is None else self.typed
+        return "\0".join((self.conversation_id, first.role, typed, str(first.time_ms)))
+
+
+def _messages(row: chat.Message, names: Mapping[str, str]) -> list[Message]:
+    """A row as a message; one that is too long becomes several. Raises InvalidInput: it cannot be stored."""
+    time_ms = row.get("timestamp")
+    who = {"user": "user", "assistant": "char"}.get(row["role"], "")
     if time_ms is not None and time_ms < _FIRST_PLAUSIBLE_MS:
         raise InvalidInput("its timestamp {time} is not in milliseconds since 1970", time_ms)
-    text = _MACRO.sub(lambda macro: names.get(macro[1].lower(), macro[0]), row["content"])
+    text = _filled(whole(row)["content"], names)
     name = row.get("name") or names.get(who)
-    return storable(Message(row["role"], text, time_ms, None if name is None else str(name)))
+    starts = range(0, len(text), MAX_CONTENT_CHARS) or (0,)
+    parts = [text[start : start + MAX_CONTENT_CHARS] for start in starts]
+    speaker = None if name is None else str(name)
+    return [storable(Message(row["role"], part, time_ms, speaker)) for part in parts]
+
+
+def _filled(text: str, names: Mapping[str, str]) -> str:
+    """`text` with the names for `{{user}}` and `{{char}}`, as far as they are known."""
+    return _MACRO.sub(lambda macro: names.get(macro[1].lower(), macro[0]), text)

@@ -13,9 +13,8 @@ from typing import Any
 
 from memory_server.interchange import pages
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.interchange.spoken_places import DAMAGED
 from memory_server.interchange.transcript_turns import turns_of
-from memory_server.interchange.transcripts import row_of
+from memory_server.interchange.transcripts import rows_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.knowledge.projects import name_of, unsettled
 
@@ -62,12 +61,9 @@ def _only_one(projects: Collection[str]) -> str:
 def _new_lines(found: Incoming, data: bytes, seen: set[str]) -> Iterator[Mapping[str, Any]]:
     """The lines of a transcript. One that another transcript has too, as that of a continued session, counts once."""
     for line in data.splitlines():
-        row = row_of(line)
-        if not row and line.strip():
-            found.lost[DAMAGED] += 1
-        uuid = row.get("uuid")
-        if isinstance(uuid, str):
-            if uuid in seen:
+        for row in rows_of(line, found.lost):
+            uuid = row.get("uuid")
+            if isinstance(uuid, str) and uuid in seen:
                 continue
-            seen.add(uuid)
-        yield row
+            seen.add(str(uuid))
+            yield row

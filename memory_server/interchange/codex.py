@@ -15,7 +15,7 @@ from typing import Any
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.interchange.transcripts import row_of, time_of
+from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget
@@ -96,13 +96,7 @@ class _Session:
     questions: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def turns(self, data: bytes) -> Iterator[TranscriptTurn]:
-        rows = []
-        for line in data.splitlines():
-            row = row_of(line)
-            if row:
-                rows.append(row)
-            elif line.strip():
-                self.found.lost[places.DAMAGED] += 1
+        rows = [row for line in data.splitlines() for row in rows_of(line, self.found.lost)]
         kinds = {_words_in(row) for row in rows}
         self.words_in = next(kind for kind in (_USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE) if kind in kinds | {_MESSAGE})
         for row in rows:
@@ -179,6 +173,8 @@ class _Session:
             if answer and self.turn is not None and not self.by_sub_agent:
                 self.turn.answers.append(Message("assistant", answer, time_ms))
                 self.turn.answered = True
+            elif answer:
+                self._count(places.SUB_AGENTS if self.by_sub_agent else places.WITHOUT_THE_USER)
         elif payload.get("role") == "user":
             words = [text for text in texts if not self._is_context(text)]
             if self.words_in == _MESSAGE:
@@ -209,8 +205,7 @@ class _Session:
             self.turn = TranscriptTurn(dict(self.about))
         turn = self.turn
         if turn.forgot:
-            turn.asked.clear()
-            turn.forgot = False
+            turn.forget()
         turn.prompt_id = self.turn_id or turn.prompt_id
         turn.prompted_ms = time_ms
         turn.asked.append(Message("user", words, time_ms))

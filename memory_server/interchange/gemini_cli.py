@@ -15,7 +15,7 @@ from typing import Any
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.interchange.transcripts import row_of, time_of
+from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget
@@ -62,17 +62,19 @@ def _turns(found: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
             if turn is not None and turn.answered:
                 yield turn
                 turn = None
-            if turn is None or turn.forgot:
+            if turn is None:
                 turn = TranscriptTurn(first)
+            turn.prompt_again()
             turn.prompt_id = str(record.get("id") or number)
             turn.prompted_ms = time_ms
-            turn.answers.clear()
             turn.asked.append(Message("user", words, time_ms))
         elif _is_of(record, "gemini") and turn is not None:
             _answer(found, turn, record, time_ms)
+        elif _is_of(record, "gemini"):
+            found.lost[places.WITHOUT_THE_USER] += bool(_text(record.get("content", record.get("parts"))).strip())
         elif record.get("type") in ("info", "warning", "error"):
             found.lost[places.NOTIFICATIONS] += 1
-        elif not _is_of(record, "gemini"):
+        else:
             found.lost[places.unknown_record(str(record.get("type", record.get("role"))))] += 1
     if turn is not None:
         yield turn
@@ -83,9 +85,7 @@ def _session_of(found: Incoming, data: bytes) -> tuple[Mapping[str, Any], list[M
     try:
         values = [codec.loads(data)]
     except ValueError:
-        values = [row_of(line) for line in data.splitlines() if line.strip()]
-        damaged = sum(not row for row in values)
-        found.lost[places.DAMAGED] += damaged
+        values = [row for line in data.splitlines() for row in rows_of(line, found.lost)]
     about: dict[str, Any] = {}
     records: dict[str, Mapping[str, Any]] = {}
     for value in values:

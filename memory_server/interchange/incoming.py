@@ -1,5 +1,5 @@
-"""The form of a file or folder of memories, told by its content and never by its name; and what was read from it: the
-contents of each conversation, and what was left out and why."""
+"""What was read from a file or folder of memories: the contents of each conversation, entries of knowledge, and what
+was left out and why. forms.py tells the form."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
-from typing import Any, Literal, get_args
+from typing import Any
 
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
@@ -23,35 +23,12 @@ from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
 from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
-from memory_server.knowledge.notes.pages import MARK
-from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
 from nlp.index_terms import index_form
-from sandbox.chats import chat
 from sandbox.chats.dates import instant
-from sandbox.chats.plain import begins_with_role
+from sandbox.chats.joined_lines import joined_values
 from sandbox.locale import _, clause
 
-Foreign = Literal[
-    "claude-code", "claude-mem", "codex", "gemini-cli", "livingmemory", "mem0", "notes-db", "pages", "refs-log"
-]
-"""Forms of other programs that keep memories."""
-Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat", Foreign]
-FORMATS: tuple[Format, ...] = get_args(Format)
-SESSIONS: tuple[Format, ...] = ("claude-code", "codex", "gemini-cli")
-"""Forms of the sessions of programs, of which a folder has many."""
-_TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
-    "claude-mem": [("observations", "narrative")],
-    "notes-db": [("memories", "topic")],
-    "livingmemory": [("documents", "metadata"), ("messages", "sender_id")],
-}
-"""A table and a column of it that only the database of this form has; one of them is enough."""
-_MAGIC = {
-    b"\x1f\x8b": _("is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."),
-    b"PK\x03\x04": _("is a zip archive; unpack it and give what is inside."),
-    b"\x89PNG": _("is a damaged picture; export the character again."),
-    b"SQLite format 3": _("is a database; give its file, and not standard input."),
-}
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
@@ -115,13 +92,20 @@ class Incoming:
         return {name: Contents(name, self.short_terms(rows, name)) for name, rows in groups.items()}
 
     def lines(self, data: bytes) -> Iterator[tuple[str, Any]]:
-        """The values of JSON lines, each with its place; a line that is not JSON is skipped."""
+        """The values of JSON lines, each with its place; a line that is not JSON is skipped. A line of several objects,
+        between which the end of the line is missing, gives each of them."""
         for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
-            if line.strip():
-                try:
-                    yield _("line {number}", number), codec.loads(line)
-                except ValueError as error:
-                    self.skipped.append((_("line {number}", number), _("it is not JSON: {reason}", error)))
+            if not line.strip():
+                continue
+            place = _("line {number}", number)
+            try:
+                yield place, codec.loads(line)
+            except ValueError as error:
+                values, rest = joined_values(line.decode(errors="replace"))
+                for value in values:
+                    yield place, value
+                if rest:
+                    self.skipped.append((place, _("it is not JSON: {reason}", error)))
 
     def fits(self, place: str, memory: ShortTermMemory | LongTermMemory) -> bool:
         """Whether a memory is small enough to be stored; otherwise it is skipped."""
@@ -240,96 +224,3 @@ def milliseconds_of(value: Any, zone: tzinfo | None = None, *, unit: int = 1) ->
         return found if 0 < (found := round(value * unit)) <= LAST_MS else 0
     except (TypeError, ValueError, OverflowError):
         return 0
-
-
-def format_of(data: bytes) -> Format:
-    """The format of a file. Raises NotThisFormat with what to do if it is not known."""
-    for start, advice in _MAGIC.items():
-        if data.startswith(start):
-            raise NotThisFormat(advice)
-    if not data.strip():
-        raise NotThisFormat("is empty.")
-    value: Any = None
-    try:
-        value = codec.loads(data)
-    except ValueError:
-        with suppress(ValueError):
-            value = codec.loads(next(line for line in data.splitlines() if line.strip()))
-    session = _form_of_session(value)
-    if session is not None:
-        return session
-    if chat.is_chat(value[0] if isinstance(value, list) and value else value):
-        return "chat"
-    match value:
-        case {"format": str(name)} if name == NATIVE:
-            return "native"
-        case {"type": "entity" | "relation"}:
-            return "official"
-        case {"format": "livingmemory"}:
-            return "livingmemory"
-        case {"observations": list(), "summaries": list()}:
-            return "claude-mem"
-        case {"results": [{"memory": str()}, *_]} | [{"memory": str(), "id": _}, *_]:
-            return "mem0"
-        case {"op": "add" | "update" | "delete"} | {"namespace": _, "content": _}:
-            return "refs-log"
-        case {"type": str(), "sessionId": _} | {"type": str(), "leafUuid": _} | {"type": str(), "messageId": _}:
-            return "claude-code"
-        case {"entries": _} | {"spec": _} | {"character_book": _}:
-            return "worldinfo"
-        case [{"chat_name": _} | {"prompt_content": _} | {"prompt_name": _}, *_]:
-            return "gentian"
-        case [{"trigger": _}, *_]:
-            return "pack"
-        case [{"text": _}, *_]:
-            return "node"
-        case [dict(), *_]:
-            raise NotThisFormat(
-                "is a list of something else; name its form with --format: {formats}.", ", ".join(FORMATS)
-            )
-        case []:
-            return "node"
-    if value is None and begins_with_role(data.decode(errors="replace")):
-        return "chat"
-    if data.removeprefix(codecs.BOM_UTF8).startswith((b"---\n", b"---\r\n", b"# ", b"## ", MARK.encode())):
-        return "pages"
-    raise NotThisFormat("has an unknown form; name one with --format: {formats}.", ", ".join(FORMATS))
-
-
-def _form_of_session(value: Any) -> Format | None:
-    """The form of a session of Codex or Gemini CLI, by its first line or as a whole."""
-    match value:
-        case {"type": str(), "payload": dict()} | {"id": str(), "timestamp": str(), "instructions": _}:
-            return "codex"
-        case {"sessionId": str(), "projectHash": str()}:
-            return "gemini-cli"
-        case {"history": [{"role": "user" | "model", "parts": list()}, *_]}:
-            return "gemini-cli"
-        case [{"role": "user" | "model", "parts": list()}, *_]:
-            return "gemini-cli"
-    return None
-
-
-def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
-    """The same for a database, by the columns of its tables."""
-    for form, marks in _TABLES.items():
-        if any(column in tables.get(table, ()) for table, column in marks):
-            return form
-    named = ", ".join(sorted(tables)[:5]) or "-"
-    raise NotThisFormat("is a database of an unknown program (its tables: {tables}); export it as JSON first.", named)
-
-
-def format_of_folder(files: Mapping[str, bytes]) -> Format:
-    """The same for a folder: that of GentianAphrodite, of the Node original, of sessions, or of pages."""
-    alone = files.get("short-term-memory.json") or files.get("long-term-memory.json")
-    if alone is not None:
-        return "gentian" if format_of(alone) in ("gentian", "pack") else "node"
-    sessions = {path: data for path, data in files.items() if path.endswith((".json", ".jsonl"))}
-    for data in sessions.values():
-        with suppress(NotThisFormat):
-            form = format_of(data)
-            if form in SESSIONS:
-                return form
-    if any(path.endswith(".jsonl") for path in sessions):
-        return "claude-code"
-    return "pages" if any(path.endswith(".md") for path in files) else "node"

@@ -53,7 +53,7 @@ def take(
     """Add the notes of these pages; `project_of`: the project of a path, "" for all."""
     for path, data in sorted(files.items()):
         try:
-            page = front_matter.read(data)
+            page = _page_of(found, data)
             text = data.decode("utf-8-sig").replace("\r\n", "\n") if page is None else page.body
         except (front_matter.Unreadable, UnicodeDecodeError) as error:
             found.skipped.append((path, str(error)))
@@ -81,6 +81,16 @@ def take(
             named = title or heading or (first[1].strip(" #") if first else PurePosixPath(path).stem)
             known_by = f"page\n{path}\n{heading}"
             found.note(path, known_by, named, body.strip("\n"), key=True, **kind, **more)
+
+
+def _page_of(incoming: Incoming, data: bytes) -> front_matter.Page | None:
+    """The page of a file; None: all of it is text. Front matter that is not YAML is text too. Raises Unreadable."""
+    try:
+        return front_matter.read(data)
+    except front_matter.NotFields:
+        is_closed = f"\n{front_matter.MARK}".encode() in data
+        incoming.lost[_("front matter that is not YAML, which stays text")] += is_closed
+        return None
 
 
 def is_ours(text: str) -> bool:

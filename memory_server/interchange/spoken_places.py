@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sandbox.chats import left_out
 from sandbox.locale import _
 
 Whose = Literal["user", "model", "agent", "client"]
@@ -19,23 +20,26 @@ Whose = Literal["user", "model", "agent", "client"]
 TEXT = "text"
 """The field of a place that is told by how a block of text begins: with a tag `<…>`, or with a sentence."""
 
+THOUGHTS = left_out.THOUGHTS
+TOOLS = left_out.TOOLS
+PICTURES = left_out.PICTURES
+FOR_THE_MODEL = left_out.FOR_THE_MODEL
+ERRORS = left_out.ERRORS
 SUB_AGENTS = _("messages of sub-agents")
 AGENTS = _("messages of other agents and sessions")
 NOTIFICATIONS = _("notifications of the client")
-FOR_THE_MODEL = _("texts that the client wrote for the model")
 COMMANDS = _("commands of the client, with their output")
 SHELL = _("shell commands of the user, with their output")
 HOOKS = _("feedback of hooks")
 SUMMARIES = _("summaries of what was compacted")
 SCHEDULED = _("prompts that a schedule sent")
 CHANNELS = _("messages from channels, plugins and devices")
-ERRORS = _("errors that the client wrote as an answer")
 PLANS = _("plans that the client sent again")
-THOUGHTS = _("thoughts of the model")
-TOOLS = _("calls of tools, with their results")
-PICTURES = _("pictures and files")
 FORGOTTEN = _("turns in which something was forgotten")
 SHORTENED = _("middles of messages of more than 100,000 characters")
+BEFORE_THE_LAST = _("texts that the model wrote before its last answer")
+WITHOUT_THE_USER = _("texts of the model in turns in which the user said nothing")
+PRIVATE = _("turns that are private")
 DAMAGED = _("lines that are cut off or are not JSON")
 NOTHING_SAID = ""
 """What holds no words that anybody said is not counted."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory_server.interchange.spoken_places import WITHOUT_THE_USER
 from memory_server.interchange.transcripts import Reading, reading_of
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, shortened, without_private
@@ -23,8 +24,9 @@ from memory_server.kernel.recalled_block import as_said
 @dataclass(slots=True)
 class TranscriptTurn:
     """One turn. `first`: its first line, which tells session and folder. `asked`: the words of the user, with the
-    questions of dialogs that they answer. `answers`: what the model wrote since the last prompt. `forgot`: our tool
-    `forget` was called in it."""
+    questions of dialogs that they answer. `answers`: what the model wrote since the last prompt; `replaced_answers`:
+    how often it wrote something before that. `forgot`: our tool `forget` was called in it; `times_forgotten`: and the
+    user then went on, so that only what came later is kept."""
 
     first: Mapping[str, Any]
     prompt_id: str | None = None
@@ -33,6 +35,22 @@ class TranscriptTurn:
     answers: list[Message] = field(default_factory=list)
     answered: bool = False
     forgot: bool = False
+    replaced_answers: int = 0
+    times_forgotten: int = 0
+
+    def forget(self) -> None:
+        """The user asked to forget, and was interrupted: what was said until then is not kept."""
+        self.asked.clear()
+        self.times_forgotten += 1
+        self.forgot = False
+
+    def prompt_again(self) -> None:
+        """Prepare for another prompt of a turn that is not over."""
+        if self.forgot:
+            self.forget()
+        self.replaced_answers += len(self.answers)
+        self.answers.clear()
+        self.answered = False
 
     @property
     def has_words(self) -> bool:
@@ -67,6 +85,8 @@ def turns_of(rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = 
             turn = TranscriptTurn(row)  # the beginning of the turn is not in these lines
         if turn is not None:
             _continue(turn, row, reading)
+        elif left_out is not None:
+            left_out[WITHOUT_THE_USER] += len(reading.messages)
     if turn is not None:
         yield turn
 
@@ -86,12 +106,7 @@ def _continue(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) ->
 
 def _prompt(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) -> None:
     """Another prompt in a turn, or its first: the turn is known by its last prompt with words."""
-    if turn.forgot:
-        # The user asked to forget, and was interrupted: what was said until then is not kept.
-        turn.asked.clear()
-        turn.forgot = False
-    turn.answers.clear()
-    turn.answered = False
+    turn.prompt_again()
     prompt_id = row.get("promptId")
     if isinstance(prompt_id, str) and (reading.messages or turn.prompt_id is None):
         turn.prompt_id = prompt_id

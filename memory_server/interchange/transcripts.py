@@ -18,6 +18,7 @@ from typing import Any, Literal
 from memory_server.interchange import spoken_places as places
 from memory_server.kernel.messages import Message
 from memory_server.storage.json_store import codec
+from sandbox.chats.joined_lines import joined_values
 
 _OF_A_MESSAGE = re.compile(
     rb'"(?:type|role|subtype)":\s*"(?:user|assistant|queued_command|turn_duration|stop_hook_summary)(?:\.message)?"'
@@ -64,6 +65,18 @@ def row_of(line: bytes) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return row if isinstance(row, dict) else {}
+
+
+def rows_of(line: bytes, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
+    """The objects of a line of a file: one, or several between which the end of the line is missing. `left_out` counts
+    a line that is cut off or is not JSON."""
+    row = row_of(line)
+    if row:
+        yield row
+        return
+    values, rest = joined_values(line.decode(errors="replace"))
+    yield from (value for value in values if isinstance(value, dict))
+    left_out[places.DAMAGED] += bool(rest)
 
 
 def role_of(row: Mapping[str, Any]) -> str:

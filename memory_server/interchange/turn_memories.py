@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.interchange import spoken_places as places
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import Incoming
-from memory_server.interchange.spoken_places import FORGOTTEN, SHORTENED
 from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, storable
 from memory_server.kernel.private import to_keep
@@ -34,7 +34,10 @@ class TurnMemories:
         is_first = True
         for turn in turns:
             if not turn.has_words:
+                self.found.lost[places.WITHOUT_THE_USER] += len(turn.answers) + turn.replaced_answers
                 continue
+            self.found.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
+            self.found.lost[places.FORGOTTEN] += turn.times_forgotten
             cwd = turn.first.get("cwd")
             if is_first and isinstance(cwd, str) and cwd:
                 self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
@@ -55,16 +58,18 @@ class TurnMemories:
 
     def _memory(self, turn: TranscriptTurn, folder: str | None) -> ShortTermMemory | None:
         if turn.forgot:
-            self.found.lost[FORGOTTEN] += 1
+            self.found.lost[places.FORGOTTEN] += 1
             return None
+        self.found.lost[places.BEFORE_THE_LAST] += len(turn.answers[:-1])
         # As the hook: what the user said, and what the model wrote last.
         answer = turn.answers[-1] if turn.answers else None
         kept = to_keep(turn.messages(answer))
         if not any(message.content.strip() for message in kept):
+            self.found.lost[places.PRIVATE] += 1
             return None
         messages = tuple(map(storable, kept))
         spoken_in_turn = turn.asked + turn.answers[-1:]
-        self.found.lost[SHORTENED] += sum(len(message.content) > MAX_CONTENT_CHARS for message in spoken_in_turn)
+        self.found.lost[places.SHORTENED] += sum(len(message.content) > MAX_CONTENT_CHARS for message in spoken_in_turn)
         session = str(turn.first.get("sessionId") or "")
         spoken = (part for message in messages for part in (message.role, message.content))
         known_by = "\0".join((turn.id_in(session), *spoken))

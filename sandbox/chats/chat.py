@@ -7,16 +7,17 @@ docs/reference/trigger-packs.md describes them and changes with this.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import chain
 from typing import Any
 
 from sandbox.chats import exports, messages, plain
-from sandbox.chats.messages import ROLES, ChatError, Message
+from sandbox.chats.messages import ROLES, ChatError, Message, Reading
 from sandbox.locale import _
 
-__all__ = ["ROLES", "ChatError", "Message", "conversations", "is_chat", "parse"]
+__all__ = ["ROLES", "ChatError", "ChatFile", "Message", "Reading", "is_chat", "parse", "read", "read_export"]
 _OTHER_FILES = {
     "trigger": _("is a pack of triggers, not a chat; give a chat file"),
     "entries": _("is a lorebook, not a chat; `memory-server convert` makes a pack of it"),
@@ -25,30 +26,50 @@ _OTHER_FILES = {
 """Files that people often give in place of a chat, by a field."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChatFile:
+    """What was read of a file: each of its conversations, and one sentence about the roles that were assumed, or ''."""
+
+    conversations: Sequence[Reading]
+    note: str = ""
+
+
 def parse(
     text: str,
     zone: tzinfo | None = None,
     which: str | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> tuple[list[Message], str]:
-    """The messages of a chat file, and one sentence about the roles that were assumed, or ''. Raises ChatError. `zone`:
-    of local times in it, None the system's. `which`: the conversation, in a file of several, by number from 1 or a part
-    of its title. `roles`: known ones, by name, for plain lines."""
+    """The messages of a chat file all of which can be read, and one sentence about the roles that were assumed, or ''.
+    Raises ChatError. `zone`: of local times in it, None the system's. `which`: the conversation, in a file of several,
+    by number from 1 or a part of its title. `roles`: known ones, by name, for plain lines."""
     text = text.removeprefix("\ufeff")
     if which is None and text.lstrip()[:1] not in ("[", "{"):
         return plain.parse(text, roles)
-    return _structured(text, zone, which), ""
+    whole = _whole(text)
+    export = exports.conversations(whole)
+    if export:
+        return exports.read(exports.chosen(export, which), _("the conversation")).checked(), ""
+    if which is not None:
+        raise ChatError("has one conversation; leave out #{which}", which)
+    return _structured(text, whole, zone).checked(), ""
 
 
-def conversations(
-    text: str, zone: tzinfo | None = None, roles: Mapping[str, str] | None = None
-) -> tuple[list[list[Message]], str]:
-    """The messages of each conversation of a chat file, and the sentence that `parse` gives. Raises ChatError."""
+def read(text: str, zone: tzinfo | None = None, roles: Mapping[str, str] | None = None) -> ChatFile:
+    """Each conversation of a chat file, as far as it can be read; `zone` and `roles` are those of `parse`. Raises
+    ChatError: it is not a chat."""
     text = text.removeprefix("\ufeff")
-    if held := exports.conversations(_whole(text)):
-        return [exports.messages(one) for one in held], ""
-    found, note = parse(text, zone, None, roles)
-    return [found], note
+    if text.lstrip()[:1] not in ("[", "{"):
+        messages, note = plain.parse(text, roles)
+        return ChatFile([Reading(messages)], note)
+    whole = _whole(text)
+    return ChatFile(read_export(whole) or [_structured(text, whole, zone)])
+
+
+def read_export(value: Any) -> list[Reading]:
+    """Each conversation of an export of ChatGPT or Claude, which this JSON value is; none if it is something else."""
+    rows = enumerate(exports.conversations(value), start=1)
+    return [exports.read(row, _("conversation {number}", number)) for number, row in rows]
 
 
 def is_chat(first: Any) -> bool:
@@ -57,24 +78,22 @@ def is_chat(first: Any) -> bool:
     return message or messages.is_sillytavern(first) or bool(exports.conversations(first))
 
 
-def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Message]:
-    whole = _whole(text) if text.lstrip()[:1] in ("[", "{") else None
-    if held := exports.conversations(whole):
-        return exports.messages(exports.chosen(held, which))
-    if which is not None:
-        raise ChatError("has one conversation; leave out #{which}", which)
-    rows = messages.json_lines(text)
+def _structured(text: str, whole: Any, zone: tzinfo | None) -> Reading:
+    """A chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON value, or None."""
+    reading = Reading()
+    rows = messages.json_lines(text, reading.problems)
     if text.lstrip().startswith("["):
         if not isinstance(whole, list):
             raise ChatError("begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`")
         rows = ((_("message {number}", number), row) for number, row in enumerate(whole, start=1))
-    if (first := next(rows, None)) is None:
-        return []
+    first = next(rows, None)
+    if first is None:
+        return reading
     for key, about in _OTHER_FILES.items() if isinstance(first[1], dict) and "role" not in first[1] else ():
         if key in first[1]:
             raise ChatError(about)
-    read = messages.sillytavern_messages if messages.is_sillytavern(first[1]) else messages.messages
-    return read(chain([first], rows), zone)
+    read_rows = messages.read_sillytavern if messages.is_sillytavern(first[1]) else messages.read_messages
+    return read_rows(chain([first], rows), zone, reading)
 
 
 def _whole(text: str) -> Any:

@@ -1,18 +1,26 @@
 """Messages as triggers see them, which every form of chat becomes; rows that have this form, and those of SillyTavern.
-Pure."""
+Pure.
+
+A reader of a chat reads on after a row that it cannot read: what came, what did not and why is a `Reading`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
 
+from sandbox.chats import left_out
 from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.joined_lines import joined_values
 from sandbox.locale import MessageError, _
 
 Message = dict[str, Any]
-"""role, content, and if known timestamp (ms since 1970) and name; other fields are kept unchanged."""
+"""role, content, and if known timestamp (ms since 1970) and name; `attached`: texts that the speaker attached, such as
+a long paste; other fields are kept unchanged."""
 ROLES = ("user", "assistant", "system")
 _EXAMPLE = '{"role": "user", "content": "text"}'
 
@@ -21,36 +29,85 @@ class ChatError(MessageError):
     """The text is not a chat; the message says which line is wrong and what is expected there."""
 
 
-def json_lines(text: str) -> Iterator[tuple[str, Any]]:
-    """Each line that is not blank, as JSON and with its place in words. Raises ChatError."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What cannot be read, and where it stands. `reason` follows the place, such as `is not JSON`."""
+
+    place: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read of one chat. `left_out`: how often each kind of part did not come. `problems`: the rows that did
+    not come because they cannot be read. `undated`: the messages that came without their time, because that cannot be
+    read; the reason begins with the name of the field."""
+
+    messages: list[Message] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+    undated: list[Problem] = field(default_factory=list)
+
+    def add(self, message: Message, place: str, field_name: str, time: object, zone: tzinfo | None = None) -> None:
+        """Add a message with its time: a number of milliseconds, or a text in a form of dates.py; None: it has none."""
+        if time not in (None, ""):
+            try:
+                message["timestamp"] = milliseconds(time, zone)
+            except DateError as error:
+                self.undated.append(Problem(place, _("{field} {reason}", field_name, error)))
+        self.messages.append(message)
+
+    def checked(self) -> list[Message]:
+        """The messages, each with all of its text, if everything could be read. Raises ChatError."""
+        for problem in self.problems:
+            raise ChatError("{place} {reason}", problem.place, problem.reason)
+        for problem in self.undated:
+            raise ChatError("{about}: {what}", problem.place, problem.reason)
+        return [whole(message) for message in self.messages]
+
+
+def whole(message: Message) -> Message:
+    """`message` with the texts that are attached to it as a part of its content."""
+    parts = [message["content"], *message.get("attached", ())]
+    rest = {key: value for key, value in message.items() if key != "attached"}
+    return {**rest, "content": "\n\n".join(part for part in parts if part)}
+
+
+def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+    """Each line that is not blank, as JSON and with its place in words. A line of several objects, between which the
+    end of the line is missing, gives each of them. What is not JSON goes to `problems`."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
+        place = _("line {number}", number)
         try:
-            yield _("line {number}", number), json.loads(line)
+            yield place, json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ChatError(
-                "line {number} is not JSON ({reason}); each line must be one message", number, error
-            ) from error
+            values, rest = joined_values(line)
+            for value in values:
+                yield place, value
+            if rest:
+                reason = _("is not JSON ({reason}); each line must be one message", error)
+                problems.append(Problem(place, reason))
 
 
-def messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
-    """Rows that already are messages, each checked. `zone`: of times without an offset. Raises ChatError."""
-    return [message(place, row, zone) for place, row in rows]
+def read_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading) -> Reading:
+    """Rows that already are messages, each checked. `zone`: of times without an offset."""
+    for place, row in rows:
+        if not isinstance(row, dict) or not isinstance(row.get("content"), str):
+            reading.problems.append(Problem(place, _("is not a message; expected {example}", _EXAMPLE)))
+        elif row.get("role") not in ROLES:
+            reason = _("has the role {row!r}; it must be user, assistant or system", row.get("role"))
+            reading.problems.append(Problem(place, reason))
+        else:
+            message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
+            reading.add(message, place, "timestamp", row.get("timestamp"), zone)
+    return reading
 
 
 def message(place: str, row: Any, zone: tzinfo | None) -> Message:
     """One row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
-    if not isinstance(row, dict) or not isinstance(row.get("content"), str):
-        raise ChatError("{place} is not a message; expected {example}", place, _EXAMPLE)
-    if row.get("role") not in ROLES:
-        raise ChatError("{place}: role must be user, assistant or system, not {row!r}", place, row.get("role"))
-    if row.get("timestamp") is None:
-        return {key: value for key, value in row.items() if key != "timestamp"}
-    try:
-        return {**row, "timestamp": milliseconds(row["timestamp"], zone)}
-    except DateError as error:
-        raise ChatError("{place}: timestamp {reason}", place, error) from error
+    return read_messages([(place, row)], zone, Reading()).checked()[0]
 
 
 def is_sillytavern(first: Any) -> bool:
@@ -58,30 +115,43 @@ def is_sillytavern(first: Any) -> bool:
     return isinstance(first, dict) and ("mes" in first or "chat_metadata" in first or "character_name" in first)
 
 
-def sillytavern_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
-    """The messages of JSON lines of SillyTavern, usually with a header first. `zone`: of local times. Raises ChatError.
-    Hidden messages (is_system) are left out, because SillyTavern does not send them to the model; a narrator (`/sys`)
-    is a system message."""
-    found: list[Message] = []
+def read_sillytavern(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading) -> Reading:
+    """The messages of JSON lines of SillyTavern, usually with a header first. `zone`: of local times. Hidden messages
+    (is_system) are left out, because SillyTavern does not send them to the model; a narrator (`/sys`) is a system
+    message."""
     for position, (place, row) in enumerate(rows):
         if not isinstance(row, dict):
-            raise ChatError("{place} is not a message of a SillyTavern chat; export the chat again as JSONL", place)
-        if "mes" not in row and position == 0:
+            reading.problems.append(
+                Problem(place, _("is not a message of a SillyTavern chat; export the chat again as JSONL"))
+            )
+        elif "mes" not in row and position == 0:
             continue  # the header
-        if not isinstance(row.get("mes"), str):
-            raise ChatError("{place} has no text in `mes`; export the chat again as JSONL", place)
-        extra = row.get("extra")
-        narrated = isinstance(extra, dict) and extra.get("type") == "narrator"
-        if row.get("is_system") and not narrated:
-            continue
-        role = "system" if narrated else "user" if row.get("is_user") else "assistant"
-        message: Message = {"role": role, "content": row["mes"]}
-        if row.get("name"):
-            message["name"] = str(row["name"])
-        if row.get("send_date") not in (None, ""):
-            try:
-                message["timestamp"] = milliseconds(row["send_date"], zone)
-            except DateError as error:
-                raise ChatError("{place}: send_date {reason}", place, error) from error
-        found.append(message)
-    return found
+        elif not isinstance(row.get("mes"), str):
+            reading.problems.append(Problem(place, _("has no text in `mes`; export the chat again as JSONL")))
+        else:
+            _read_row(place, row, zone, reading)
+    return reading
+
+
+def _read_row(place: str, row: Mapping[str, Any], zone: tzinfo | None, reading: Reading) -> None:
+    extra = row.get("extra")
+    if not isinstance(extra, dict):
+        extra = {}
+    narrated = extra.get("type") == "narrator"
+    if row.get("is_system") and not narrated:
+        reading.left_out[left_out.HIDDEN] += 1
+        return
+    swipes = row.get("swipes")
+    if isinstance(swipes, list):
+        reading.left_out[left_out.SWIPED] += len(swipes[1:])
+    reading.left_out[left_out.PICTURES] += any(extra.get(name) for name in ("image", "media", "files", "file"))
+    reading.left_out[left_out.THOUGHTS] += bool(extra.get("reasoning"))
+    role = "assistant"
+    if narrated:
+        role = "system"
+    elif row.get("is_user"):
+        role = "user"
+    message: Message = {"role": role, "content": row["mes"]}
+    if row.get("name"):
+        message["name"] = str(row["name"])
+    reading.add(message, place, "send_date", row.get("send_date"), zone)

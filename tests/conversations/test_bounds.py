@@ -29,7 +29,7 @@ from memory_server.conversations.model import (
     excess,
 )
 from memory_server.interchange import official, own
-from memory_server.interchange.incoming import format_of
+from memory_server.interchange.forms import format_of
 from memory_server.kernel.backups import BackupBroken
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, Message

@@ -13,7 +13,8 @@ import pytest
 from memory_server.cli.parser import main
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange import chats
-from memory_server.interchange.incoming import NotThisFormat, format_of
+from memory_server.interchange.forms import format_of
+from memory_server.interchange.incoming import NotThisFormat
 
 Run = Callable[..., tuple[int, str, str]]
 TAVERN = [

@@ -115,7 +115,7 @@ def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
         (["import", "nowhere.json"], "nowhere.json cannot be read: No such file"),
         (["import", "text.txt"], "text.txt has an unknown form"),
         (["import", "text.txt", "--format", "pack"], "text.txt is not JSON"),
-        (["import", "folder"], "folder holds no folder with short-term-memory.json"),
+        (["import", "folder"], "folder holds no file of a form that a folder can have"),
         (["import", "folder", "--format", "pack"], "is a folder, but the form pack is a file"),
         (["import", "old.json", "-c", "小红"], "old.json names its own conversations"),
         (["export", "text.txt"], "nothing to export"),

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
+from memory_server.cli import commands
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.interchange import folder_forms, official, own, worldinfo
-from memory_server.interchange.incoming import Incoming, NotThisFormat, format_of, format_of_folder, with_keywords
+from memory_server.interchange.forms import FORMATS, format_of, format_of_folder
+from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
 from memory_server.kernel.messages import Message
 from memory_server.storage.json_store import codec
 
@@ -283,3 +285,7 @@ def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
     assert [one.conversation_id for one in found.conversations if one.count] == ["b"]
     assert found.skipped[0][0] == "a/short-term-memory.json"
     assert isinstance(found, Incoming)
+
+
+def test_each_form_can_be_named() -> None:
+    assert set(commands._READ) == set(FORMATS)

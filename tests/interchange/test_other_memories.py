@@ -21,7 +21,8 @@ import pytest
 from memory_server.cli.exchanged_files import MOST_PAGE_BYTES
 from memory_server.cli.parser import main
 from memory_server.interchange import png_cards
-from memory_server.interchange.incoming import NotThisFormat, format_of
+from memory_server.interchange.forms import format_of
+from memory_server.interchange.incoming import NotThisFormat
 from memory_server.knowledge.refs import summary_of
 
 Run = Callable[..., tuple[int, str, str]]
@@ -652,9 +653,9 @@ def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
     write("v/.hidden/x.md", "# Hidden\nx\n")
     status, out, _err = run("import", "v")
     assert status == 0
-    assert "notes: 1 new" in out
-    assert out.count("left out  ") == 6
-    assert "1 memory can be used, 6 records left out." in out
+    assert "notes: 3 new" in out, "front matter that costs too much to read is text"
+    assert out.count("left out  ") == 4
+    assert "3 memories can be used, 4 records left out." in out
     assert "1234" not in run("search", "Secret")[1]
 
 

@@ -93,7 +93,7 @@ def test_without_a_current_node_the_newest_leaf_counts() -> None:
 @pytest.mark.parametrize("time", ["Infinity", "1e999", "1e306", "9" * 400])
 def test_a_time_that_cannot_be_is_one_sentence(time: str) -> None:
     text = json.dumps(GPT).replace("1750000000.5", time)
-    with pytest.raises(chat.ChatError, match=r"has a message whose create_time .* milliseconds since 1970"):
+    with pytest.raises(chat.ChatError, match=r"create_time .* milliseconds since 1970"):
         chat.parse(text)
 
 
@@ -149,7 +149,7 @@ def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, 
     [
         ("hello there", "line 1 must begin with user:"),
         ('{"role": "user", "content": "x"}\n{"role": "user"\n', "line 2 is not JSON"),
-        ('{"role": "bot", "content": "x"}', "line 1: role must be user, assistant or system, not 'bot'"),
+        ('{"role": "bot", "content": "x"}', "line 1 has the role 'bot'; it must be user, assistant or system"),
         ('{"role": "user", "content": 5}', "line 1 is not a message; expected"),
         ('{"role": "user", "content": "x", "timestamp": 1700000000}', "give milliseconds: 1700000000000"),
         (

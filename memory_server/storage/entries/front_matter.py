@@ -33,6 +33,10 @@ class Unreadable(MessageError, ValueError):
     """Front matter that cannot be read, so that the file must be left alone; the text says why."""
 
 
+class NotFields(Unreadable):
+    """What stands between the marks is not front matter, so that somebody who only reads may take it for text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A file. `fields`: values of the front matter, all scalars as text; `raw`: their lines as they are written."""
@@ -43,8 +47,8 @@ class Page:
 
 
 def read(data: bytes) -> Page | None:
-    """The page of a file; None: it has no front matter, so it is not an entry. Raises Unreadable: the front matter is
-    not closed, too long, or not YAML; or the file is not UTF-8."""
+    """The page of a file; None: it has no front matter, so it is not an entry. Raises Unreadable: it has marks of
+    conflicts, or is not UTF-8; and NotFields: the front matter is not closed, too long, or not YAML."""
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -58,7 +62,7 @@ def read(data: bytes) -> Page | None:
         return None
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == MARK), None)
     if end is None:
-        raise Unreadable("no line `---` ends its front matter")
+        raise NotFields("no line `---` ends its front matter")
     front = "\n".join(lines[1:end]) + "\n"
     if any(_CONFLICT.fullmatch(line.rstrip()) for line in lines[1:end]):
         raise Unreadable("it has conflict markers of git in its front matter; merge both sides")
@@ -85,10 +89,10 @@ def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> b
 def _refuse_large(front: str) -> None:
     """Before YAML, because the parser is slow with many brackets. Those in texts count too."""
     if len(front.encode()) > MAX_BYTES:
-        raise Unreadable("its front matter has more than {bytes:,} bytes", MAX_BYTES)
+        raise NotFields("its front matter has more than {bytes:,} bytes", MAX_BYTES)
     steps = (_STEPS.get(each, 0) for each in front)
     if max(accumulate(steps, lambda *both: max(0, sum(both)), initial=0)) > MAX_LEVELS:
-        raise Unreadable("its front matter has more than {levels} levels of brackets", MAX_LEVELS)
+        raise NotFields("its front matter has more than {levels} levels of brackets", MAX_LEVELS)
 
 
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -96,20 +100,20 @@ def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
         level = 0
         for event in yaml.parse(front, _Loader):
             if isinstance(event, yaml.AliasEvent):
-                raise Unreadable("its front matter has aliases (`*name`); write the values out")
+                raise NotFields("its front matter has aliases (`*name`); write the values out")
             level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if level > MAX_LEVELS:
-                raise Unreadable("its front matter has more than {levels} levels", MAX_LEVELS)
+                raise NotFields("its front matter has more than {levels} levels", MAX_LEVELS)
         node = yaml.compose(front, _Loader)
         values = yaml.load(front, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
         line = "" if place is None else _(" in line {line}", place.line + 2)
-        raise Unreadable("its front matter is not YAML{line}", line) from error
+        raise NotFields("its front matter is not YAML{line}", line) from error
     if node is None:
         return {}, {}
     if not isinstance(node, yaml.MappingNode) or not all(isinstance(name, str) for name in values):
-        raise Unreadable("its front matter has no `name: value` lines")
+        raise NotFields("its front matter has no `name: value` lines")
     starts = [name.start_mark for name, _ in node.value]
     if node.flow_style or any(mark.column for mark in starts):
         return values, {name: _written(name, value) for name, value in values.items()}

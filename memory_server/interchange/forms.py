@@ -1,0 +1,256 @@
+"""The form of a file or folder of memories, told by its content and never by its name; and for what has none, a
+sentence that names it and says what to give instead."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from io import BytesIO
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any, Literal, get_args
+
+from memory_server.interchange import chat_exports, official
+from memory_server.interchange.folder_forms import LONG_TERM, SHORT_TERM
+from memory_server.interchange.incoming import NotThisFormat
+from memory_server.knowledge.notes.pages import MARK
+from memory_server.storage.backups.record_lines import FORMAT as NATIVE
+from memory_server.storage.json_store import codec
+from sandbox.chats import chat
+from sandbox.chats.joined_lines import joined_values
+from sandbox.chats.plain import begins_with_role
+from sandbox.locale import _
+
+Foreign = Literal[
+    "chat-export",
+    "claude-code",
+    "claude-mem",
+    "codex",
+    "gemini-cli",
+    "livingmemory",
+    "mem0",
+    "memory-service",
+    "notes-db",
+    "pages",
+    "refs-log",
+]
+"""Forms of other programs that keep memories or chats."""
+Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat", Foreign]
+FORMATS: tuple[Format, ...] = get_args(Format)
+SESSIONS: tuple[Format, ...] = ("claude-code", "codex", "gemini-cli")
+"""Forms of the sessions of programs, of which a folder has many."""
+FOLDERS: tuple[Format, ...] = ("chat", "chat-export", *SESSIONS, "gentian", "node", "pages")
+"""Forms that a folder can have."""
+MOST_LINES = 50
+"""Lines in which a file of JSON lines shows its form."""
+ZIP = b"PK\x03\x04"
+_TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
+    "claude-mem": [("observations", "narrative")],
+    "notes-db": [("memories", "topic")],
+    "livingmemory": [("documents", "metadata"), ("messages", "sender_id")],
+}
+"""A table and a column of it that only the database of this form has; one of them is enough."""
+_MAGIC = {
+    b"\x1f\x8b": _("is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."),
+    ZIP: _("is a zip archive; unpack it and give what is inside."),
+    b"\x89PNG": _("is a damaged picture; export the character again."),
+    b"SQLite format 3": _("is a database; give its file, and not standard input."),
+}
+_HTML = (b"<!doctype html", b"<html")
+_PAGE = _("is a web page; give `conversations.json` of the same export, its folder, or the zip as it was sent.")
+_LINES_OF_MESSAGES = _(
+    'write it as lines such as {"role": "user", "content": "text", "timestamp": "2026-07-17T09:00Z"}'
+)
+_NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
+    (
+        frozenset(("email_address", "full_name")),
+        _("tells who the user is, in an export of Claude; give the folder or zip that holds it."),
+    ),
+    (
+        frozenset(("email", "chatgpt_plus_user")),
+        _("tells who the user is, in an export of ChatGPT; give the folder or zip that holds it."),
+    ),
+    (
+        frozenset(("rating", "conversation_id")),
+        _("lists ratings of answers, in an export of ChatGPT; give the folder or zip that holds it."),
+    ),
+    (
+        frozenset(("is_anonymous", "conversation_id")),
+        _("lists shared links, in an export of ChatGPT; give the folder or zip that holds it."),
+    ),
+    (
+        frozenset(("header", "products")),
+        _("is an activity of Google Takeout, which has no form here; {step}.", _LINES_OF_MESSAGES),
+    ),
+    (
+        frozenset(("conversation", "responses")),
+        _("is an export of Grok, which has no form here; {step}.", _LINES_OF_MESSAGES),
+    ),
+    (
+        frozenset(("inserted_at", "mapping")),
+        _("is an export of DeepSeek, which has no form here; {step}.", _LINES_OF_MESSAGES),
+    ),
+)
+"""Fields of files that people give and that have no form, and what is said about them."""
+
+
+def format_of(data: bytes) -> Format:
+    """The format of a file. Raises NotThisFormat with what to do if it is not known."""
+    for start, advice in _MAGIC.items():
+        if data.startswith(start):
+            raise NotThisFormat(advice)
+    if not data.strip():
+        raise NotThisFormat("is empty.")
+    if data.removeprefix(codecs.BOM_UTF8).lstrip()[:20].lower().startswith(_HTML):
+        raise NotThisFormat(_PAGE)
+    value: Any = None
+    for value in _values_of(data):
+        _refuse_known(value)
+        form = _form_of_chat(value) or _form_of_memories(value)
+        if form is not None:
+            return form
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        raise NotThisFormat("is a list of something else; name its form with --format: {formats}.", ", ".join(FORMATS))
+    if value is None and begins_with_role(data.decode(errors="replace")):
+        return "chat"
+    if data.removeprefix(codecs.BOM_UTF8).startswith((b"---\n", b"---\r\n", b"# ", b"## ", MARK.encode())):
+        return "pages"
+    raise NotThisFormat("has an unknown form; name one with --format: {formats}.", ", ".join(FORMATS))
+
+
+def _values_of(data: bytes) -> Iterator[Any]:
+    """The JSON of a file, or that of its first lines: the first may be cut off, or of a kind that says nothing."""
+    try:
+        yield codec.loads(data)
+        return
+    except ValueError:
+        pass
+    text = data.removeprefix(codecs.BOM_UTF8).lstrip()
+    if text[:1] not in (b"{", b"["):
+        return  # a page may quote JSON
+    lines = (line for line in BytesIO(text) if line.strip())
+    for line in islice(lines, MOST_LINES):
+        try:
+            yield codec.loads(line)
+        except ValueError:
+            values, _rest = joined_values(line.decode(errors="replace"))
+            yield from values
+
+
+def _refuse_known(value: Any) -> None:
+    """Raises NotThisFormat for a file that is known, and has no form."""
+    rows = value.get("conversations") if isinstance(value, dict) else value
+    first = rows[0] if isinstance(rows, list) and rows else value
+    if not isinstance(first, dict):
+        return
+    is_chat = chat.is_chat(first)
+    for fields, sentence in _NOT_MEMORIES:
+        if fields <= first.keys() and (not is_chat or "mapping" in fields):
+            raise NotThisFormat(sentence)
+
+
+def _form_of_chat(value: Any) -> Format | None:
+    """The form of a session of Codex or Gemini CLI, by its first line or as a whole; of a chat; and of what exports of
+    chats hold beside them."""
+    match value:
+        case {"type": str(), "payload": dict()} | {"id": str(), "timestamp": str(), "instructions": _}:
+            return "codex"
+        case {"sessionId": str(), "projectHash": str()}:
+            return "gemini-cli"
+        case {"history": [{"role": "user" | "model", "parts": list()}, *_]}:
+            return "gemini-cli"
+        case [{"role": "user" | "model", "parts": list()}, *_]:
+            return "gemini-cli"
+    if chat.is_chat(value) or (isinstance(value, list) and value and chat.is_chat(value[0])):
+        return "chat"
+    return "chat-export" if chat_exports.is_beside_chats(value) else None
+
+
+def _form_of_memories(value: Any) -> Format | None:
+    if official.graph_in(value) is not None:
+        return "official"
+    match value:
+        case {"format": str(name)} if name == NATIVE:
+            return "native"
+        case {"type": "entity" | "relation"}:
+            return "official"
+        case {"format": "livingmemory"}:
+            return "livingmemory"
+        case {"observations": list(), "summaries": list()}:
+            return "claude-mem"
+        case {"export_metadata": dict(), "memories": list()} | {"memories": [{"content": _, "content_hash": _}, *_]}:
+            return "memory-service"
+        case {"results": [{"memory": str()}, *_]} | [{"memory": str(), "id": _}, *_]:
+            return "mem0"
+        case {"op": "add" | "update" | "delete"} | {"namespace": _, "content": _}:
+            return "refs-log"
+        case {"type": str(), "sessionId": _} | {"type": str(), "leafUuid": _} | {"type": str(), "messageId": _}:
+            return "claude-code"
+        case {"entries": _} | {"spec": _} | {"character_book": _}:
+            return "worldinfo"
+        case [{"chat_name": _} | {"prompt_content": _} | {"prompt_name": _}, *_]:
+            return "gentian"
+        case [{"trigger": _}, *_]:
+            return "pack"
+        case [{"text": _}, *_]:
+            return "node"
+        case []:
+            return "node"
+    return None
+
+
+def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
+    """The same for a database, by the columns of its tables."""
+    for form, marks in _TABLES.items():
+        if any(column in tables.get(table, ()) for table, column in marks):
+            return form
+    named = ", ".join(sorted(tables)[:5]) or "-"
+    raise NotThisFormat("is a database of an unknown program (its tables: {tables}); export it as JSON first.", named)
+
+
+def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> Format:
+    """The same for a folder: that of GentianAphrodite, of the Node original, of sessions, of an export of chats, of
+    chats, or of pages. `others`: paths of files that no form reads. Raises NotThisFormat: it is none of them."""
+    alone = files.get(SHORT_TERM) or files.get(LONG_TERM)
+    if alone is not None:
+        return "gentian" if format_of(alone) in ("gentian", "pack") else "node"
+    if any(path.endswith((SHORT_TERM, LONG_TERM)) for path in files):
+        return "node"
+    forms: dict[str, Format] = {}
+    for path, data in files.items():
+        if path.endswith((".json", ".jsonl")):
+            with suppress(NotThisFormat):
+                forms[path] = format_of(data)
+                if forms[path] in SESSIONS:
+                    return forms[path]
+    if any(forms.get(path) in ("chat", "chat-export") for path in files if chat_exports.is_part(path)):
+        return "chat-export"
+    if "chat" in forms.values():
+        return "chat"
+    if any(path.endswith(".md") for path in files):
+        return "pages"
+    for path, form in forms.items():
+        raise NotThisFormat("is a folder in which {path} has the form {form}; give that file.", path, form)
+    forms_of_folders = ", ".join(sorted(FOLDERS))
+    raise NotThisFormat(
+        _known_by_names([*files, *others])
+        or _("holds no file of a form that a folder can have ({forms}); give a file in it.", forms_of_folders)
+    )
+
+
+def refusal_of_zip(paths: Sequence[str]) -> str:
+    """What is said about a zip archive with these files, in which no chat is."""
+    return _known_by_names(paths) or _MAGIC[ZIP]
+
+
+def _known_by_names(paths: Sequence[str]) -> str:
+    """What is said about the export of a service that is known, and has no form; '': it is not known."""
+    names = {PurePosixPath(path).name.lower() for path in paths}
+    if any(name.startswith(("myactivity.", "my activity")) for name in names):
+        return _("is an export of Google Takeout, which has no form here; {step}.", _LINES_OF_MESSAGES)
+    if "prod-grok-backend.json" in names:
+        return _("is an export of Grok, which has no form here; {step}.", _LINES_OF_MESSAGES)
+    if "chat.html" in names:
+        return _("holds only web pages of an export; ask for the export again: it must have `conversations.json`.")
+    return ""

@@ -1,0 +1,45 @@
+"""mcp-memory-service: what its export script writes, `{"export_metadata": {…}, "memories": [{"content": …}]}`, as its
+versions 5 and 6 have it. Each memory becomes a note with its tags; times are seconds since 1970."""
+
+from __future__ import annotations
+
+from memory_server.interchange.incoming import (
+    Incoming,
+    NotThisFormat,
+    document,
+    fields_of,
+    list_of,
+    milliseconds_of,
+    numbered,
+    texts,
+)
+from sandbox.locale import _
+
+
+def read(data: bytes) -> Incoming:
+    """The memories of an export. Raises NotThisFormat: there are none."""
+    rows = list_of(fields_of(document(data)).get("memories"))
+    if not rows:
+        raise NotThisFormat("holds no memories; write it with `scripts/sync/export_memories.py` of mcp-memory-service.")
+    incoming = Incoming()
+    for place, row in numbered(rows, "memory"):
+        content = row.get("content") if isinstance(row, dict) else None
+        if not isinstance(content, str):
+            incoming.skipped.append((place, _("it has no text in `content`")))
+            continue
+        times = [
+            milliseconds_of(row.get(name), unit=1000) or milliseconds_of(row.get(f"{name}_iso"))
+            for name in ("created_at", "updated_at")
+        ]
+        incoming.lost[_("vectors of memories")] += "embedding" in row
+        incoming.note(
+            place,
+            f"mcp-memory-service\n{row.get('content_hash') or content}",
+            "",
+            content,
+            tags=[*texts(row.get("tags")), *texts([row.get("memory_type") or ""])],
+            metadata=fields_of(row.get("metadata")),
+            created_ms=times[0],
+            updated_ms=times[1],
+        )
+    return incoming

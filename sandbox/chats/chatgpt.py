@@ -1,0 +1,178 @@
+"""A conversation of ChatGPT, as its data export has it: a tree (`mapping`) with a node for each message. Pure.
+
+A node has `parent` and `children`. A message that is edited or answered again makes a new branch; the current branch
+leads from `current_node` to the root. Times are seconds since 1970. Kinds of content were seen in public readers of the
+export and in schemas that were drawn from real ones (from 2023 to 2026); OpenAI does not describe the form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sandbox.chats import left_out
+from sandbox.chats.fields import list_in, mapping_in, text_in
+from sandbox.chats.messages import ROLES, Message, Reading
+from sandbox.locale import _
+
+_KINDS = {
+    "thoughts": left_out.THOUGHTS,
+    "reasoning_recap": left_out.THOUGHTS,
+    "user_editable_context": left_out.CUSTOM_INSTRUCTIONS,
+    "model_editable_context": left_out.MODEL_MEMORY,
+    "code": left_out.TOOLS,
+    "execution_output": left_out.TOOLS,
+    "computer_output": left_out.TOOLS,
+    "tether_quote": left_out.TOOLS,
+    "tether_browsing_display": left_out.TOOLS,
+    "sonic_webpage": left_out.TOOLS,
+    "citable_code_output": left_out.TOOLS,
+    "app_pairing_content": left_out.TOOLS,
+    "super_widget": left_out.TOOLS,
+    "system_error": left_out.ERRORS,
+}
+"""What the kinds of content that hold no words of the chat are called."""
+_WITHOUT_WORDS = frozenset(("content_type", "language", "response_format_name"))
+"""Fields of a content that say what it is."""
+_TEXTS = frozenset(("text", "multimodal_text"))
+_CANVAS = "canmore."
+_CREATE_CANVAS = "canmore.create_textdoc"
+
+
+def read(conversation: Mapping[str, Any]) -> Reading:
+    """The messages of the current branch; what else the tree holds is counted."""
+    reading = Reading()
+    nodes = mapping_in(conversation, "mapping")
+    leaf = conversation.get("current_node") or _latest_leaf(nodes)
+    branch = _branch(nodes, leaf)
+    place = _("a message of {title!r}", text_in(conversation, "title")[:60])
+    for name in branch:
+        _read_message(mapping_in(nodes[name], "message"), place, reading)
+    for name in nodes.keys() - set(branch):
+        if _holds_something(mapping_in(nodes[name], "message")):
+            reading.left_out[left_out.BRANCHES] += 1
+    return reading
+
+
+def _branch(nodes: Mapping[str, Any], leaf: Any) -> list[str]:
+    """The names of the nodes from the root to this one."""
+    names: dict[str, None] = {}
+    while isinstance(leaf, str) and leaf not in names and isinstance(nodes.get(leaf), Mapping):
+        names[leaf] = None
+        leaf = nodes[leaf].get("parent")
+    return list(names)[::-1]
+
+
+def _latest_leaf(nodes: Mapping[str, Any]) -> str | None:
+    """The leaf with the newest message, for files without a current branch."""
+    latest: str | None = None
+    latest_seconds = -1.0
+    for name, node in nodes.items():
+        if not isinstance(node, Mapping) or node.get("children"):
+            continue
+        seconds = _seconds(mapping_in(node, "message"))
+        if seconds > latest_seconds:
+            latest = name
+            latest_seconds = seconds
+    return latest
+
+
+def _seconds(message: Mapping[str, Any]) -> float:
+    """When a message of a tree was written; 0: this is not known."""
+    time = message.get("create_time")
+    return time if isinstance(time, int | float) else 0
+
+
+def _holds_something(message: Mapping[str, Any]) -> bool:
+    """Whether a message holds more than the name of its kind: roots and hidden system messages are empty."""
+    content = mapping_in(message, "content")
+    values = [content[name] for name in content.keys() - _WITHOUT_WORDS]
+    return any(value not in (None, "", [], [""]) for value in values)
+
+
+def _read_message(message: Mapping[str, Any], place: str, reading: Reading) -> None:
+    """Add a message that a person sees as a text; another one is counted by its kind."""
+    role = mapping_in(message, "author").get("role")
+    kind = mapping_in(message, "content").get("content_type")
+    recipient = text_in(message, "recipient") or "all"
+    is_text = kind in _TEXTS and recipient == "all" and not _is_hidden(message)
+    if role == "assistant" and recipient.startswith(_CANVAS):
+        _read_canvas(message, recipient, place, reading)
+    elif role in ROLES and is_text:
+        _read_words(message, place, reading)
+    elif _holds_something(message):
+        reading.left_out[_called(message)] += 1
+
+
+def _is_hidden(message: Mapping[str, Any]) -> bool:
+    metadata = mapping_in(message, "metadata")
+    hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message")
+    return bool(hidden)
+
+
+def _called(message: Mapping[str, Any]) -> str:
+    """What the report calls a message that is not a text of the chat."""
+    kind = mapping_in(message, "content").get("content_type")
+    if mapping_in(message, "author").get("role") == "tool":
+        return left_out.TOOLS
+    if kind in _KINDS:
+        return _KINDS[kind]
+    if _is_hidden(message):
+        return left_out.FOR_THE_MODEL
+    if kind in _TEXTS:
+        return left_out.TOOLS  # it speaks to a tool
+    return left_out.unknown_kind(kind)
+
+
+def _read_words(message: Mapping[str, Any], place: str, reading: Reading) -> None:
+    parts = list_in(mapping_in(message, "content"), "parts")
+    texts = [text for part in parts if (text := _text_of(part))]
+    assets = [part for part in parts if isinstance(part, Mapping) and not _text_of(part)]
+    if texts:
+        # A spoken part has its transcript beside it.
+        assets = [asset for asset in assets if "audio" not in str(asset.get("content_type"))]
+    attachments = list_in(mapping_in(message, "metadata"), "attachments")
+    # A picture that the user uploaded is both a part and an attachment.
+    reading.left_out[left_out.PICTURES] += max(len(attachments), len(assets))
+    if texts:
+        _add(message, "\n".join(texts), place, reading)
+
+
+def _text_of(part: Any) -> str:
+    """The text of a part of a message; '' for a picture, a file or a recording."""
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else ""
+
+
+def _read_canvas(message: Mapping[str, Any], recipient: str, place: str, reading: Reading) -> None:
+    """A text that the model wrote on a canvas is what it said; a program is counted, and so is each later change."""
+    document = _arguments(mapping_in(message, "content"))
+    written = text_in(document, "content")
+    if recipient != _CREATE_CANVAS or not written:
+        reading.left_out[left_out.REVISIONS] += 1
+    elif text_in(document, "type").startswith("code"):
+        reading.left_out[left_out.CODE] += 1
+    else:
+        title = text_in(document, "name")
+        text = f"{title}\n\n{written}" if title else written
+        _add(message, text, place, reading)
+
+
+def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a call of a tool says, which is JSON in the text of its message."""
+    texts = [content.get("text"), *list_in(content, "parts")]
+    text = "".join(part for part in texts if isinstance(part, str))
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return arguments if isinstance(arguments, Mapping) else {}
+
+
+def _add(message: Mapping[str, Any], text: str, place: str, reading: Reading) -> None:
+    role = mapping_in(message, "author")["role"]
+    row: Message = {"role": role, "content": text}
+    seconds = _seconds(message)
+    time_ms = seconds * 1000 if seconds > 0 else None
+    reading.add(row, place, "create_time", time_ms)

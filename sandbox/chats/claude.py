@@ -1,0 +1,155 @@
+"""A conversation of Claude, as its data export has it: `chat_messages`, each with `sender`, `created_at` and blocks of
+`content`; older files have only its `text`. Pure.
+
+A long paste is an attachment there, of which the export has the text (`extracted_content`); of pictures and other files
+it has only the names. Blocks were seen in public readers of the export and in schemas that were drawn from real ones
+(from 2023 to 2026); Anthropic does not describe the form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sandbox.chats import left_out
+from sandbox.chats.fields import list_in, mapping_in, text_in
+from sandbox.chats.messages import Message, Reading
+from sandbox.locale import _
+
+_ROLES = {"human": "user", "assistant": "assistant"}
+_BLOCKS = {
+    "thinking": left_out.THOUGHTS,
+    "redacted_thinking": left_out.THOUGHTS,
+    "tool_use": left_out.TOOLS,
+    "server_tool_use": left_out.TOOLS,
+    "image": left_out.PICTURES,
+    "document": left_out.PICTURES,
+}
+"""What blocks without words of the chat are called."""
+_TEXTS = frozenset(("text", "voice_note"))
+_CALLS = frozenset(("tool_use", "server_tool_use"))
+_WRITERS = frozenset(("artifacts", "create_file"))
+"""Tools with which the model writes a text beside the chat."""
+_BLOCKS_WITHOUT_WORDS = frozenset(("tool_result", "token_budget", "flag"))
+"""A result is counted with its call."""
+_PROSE = frozenset((None, "", "text/markdown", "text/plain"))
+"""Types of artifacts that are texts; the others are programs, pages and pictures."""
+_PROSE_ENDINGS = (".md", ".txt", ".markdown")
+_PASTED = "paste"
+"""How the name of an attachment begins that the program made of a paste."""
+
+
+def read(conversation: Mapping[str, Any]) -> Reading:
+    """The messages of the branch that ends with the last message, where messages name their parents; what else the
+    conversation holds is counted."""
+    reading = Reading()
+    all_rows = list_in(conversation, "chat_messages")
+    rows = [row for row in all_rows if isinstance(row, Mapping)]
+    branch = _branch(rows, conversation.get("current_leaf_message_uuid"))
+    place = _("a message of {title!r}", text_in(conversation, "name")[:60])
+    for row in branch:
+        _read_message(row, place, reading)
+    reading.left_out[left_out.unknown_kind("message")] += len(all_rows) - len(rows)
+    reading.left_out[left_out.BRANCHES] += len(rows) - len(branch)
+    if text_in(conversation, "summary"):
+        reading.left_out[left_out.CHAT_SUMMARIES] += 1
+    return reading
+
+
+def _branch(rows: Sequence[Mapping[str, Any]], leaf: Any) -> Sequence[Mapping[str, Any]]:
+    by_id = {row["uuid"]: row for row in rows if isinstance(row.get("uuid"), str)}
+    if not any(str(row.get("parent_message_uuid")) in by_id for row in rows):
+        return rows
+    row: Mapping[str, Any] | None = by_id.get(str(leaf), rows[-1])
+    branch: list[Mapping[str, Any]] = []
+    while row is not None:
+        branch.append(row)
+        by_id.pop(str(row.get("uuid")), None)
+        row = by_id.get(str(row.get("parent_message_uuid")))
+    return branch[::-1]
+
+
+def _read_message(row: Mapping[str, Any], place: str, reading: Reading) -> None:
+    """Add a message with words; its other parts are counted by their kind."""
+    role = _ROLES.get(str(row.get("sender")))
+    if role is None:
+        reading.left_out[left_out.unknown_kind(row.get("sender"))] += 1
+        return
+    text = _words(row, reading)
+    attached = _attached(row, reading)
+    if not text.strip() and not attached:
+        return
+    message: Message = {"role": role, "content": text}
+    if attached:
+        message["attached"] = attached
+    reading.add(message, place, "created_at", row.get("created_at"))
+
+
+def _words(row: Mapping[str, Any], reading: Reading) -> str:
+    """What the blocks of a message say; of an older one, which has no blocks, its text."""
+    blocks = [block for block in list_in(row, "content") if isinstance(block, Mapping)]
+    kinds = {str(block.get("type")) for block in blocks}
+    texts = [_text_of(block, reading) for block in blocks]
+    if "tool_result" in kinds and not kinds & _CALLS:
+        reading.left_out[left_out.TOOLS] += 1
+    if not any(texts) and kinds <= {"text"}:
+        return text_in(row, "text")
+    return "\n".join(text for text in texts if text)
+
+
+def _text_of(block: Mapping[str, Any], reading: Reading) -> str:
+    """What a block says; a block without words is counted."""
+    kind = block.get("type")
+    if kind in _TEXTS:
+        return text_in(block, "text")
+    if kind == "tool_use" and block.get("name") in _WRITERS:
+        return _document(block, reading)
+    if kind in _BLOCKS:
+        reading.left_out[_BLOCKS[kind]] += 1
+    elif kind not in _BLOCKS_WITHOUT_WORDS:
+        reading.left_out[left_out.unknown_kind(kind)] += 1
+    return ""
+
+
+def _document(block: Mapping[str, Any], reading: Reading) -> str:
+    """The text of an artifact or file that the model wrote beside the chat. A program is counted, and so is a later
+    change."""
+    arguments = mapping_in(block, "input")
+    if block.get("name") == "artifacts":
+        written = text_in(arguments, "content")
+        is_prose = arguments.get("type") in _PROSE
+        is_whole = arguments.get("command") in ("create", "rewrite")
+    else:
+        written = text_in(arguments, "file_text")
+        is_prose = text_in(arguments, "path").endswith(_PROSE_ENDINGS)
+        is_whole = True
+    if not is_whole or not written:
+        reading.left_out[left_out.REVISIONS] += 1
+        return ""
+    if not is_prose:
+        reading.left_out[left_out.CODE] += 1
+        return ""
+    title = text_in(arguments, "title")
+    return f"{title}\n\n{written}" if title else written
+
+
+def _attached(row: Mapping[str, Any], reading: Reading) -> list[str]:
+    """The texts of what is attached to a message. What has no text is counted; a file whose text is an attachment is
+    not counted again."""
+    texts: list[str] = []
+    names: set[str] = set()
+    for attachment in list_in(row, "attachments"):
+        fields = attachment if isinstance(attachment, Mapping) else {}
+        text = text_in(fields, "extracted_content")
+        name = text_in(fields, "file_name")
+        if not text:
+            reading.left_out[left_out.PICTURES] += 1
+        elif not name or name.lower().startswith(_PASTED):
+            texts.append(text)
+        else:
+            names.add(name)
+            texts.append(f"{name}\n{text}")
+    for file in [*list_in(row, "files"), *list_in(row, "sync_sources")]:
+        if not isinstance(file, Mapping) or file.get("file_name") not in names:
+            reading.left_out[left_out.PICTURES] += 1
+    return texts

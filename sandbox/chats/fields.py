@@ -1,0 +1,26 @@
+"""Fields of JSON that another program wrote, where anything may stand in the place of what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def mapping_in(row: Any, name: str) -> Mapping[str, Any]:
+    """The object in this field of a row; an empty one if there is none."""
+    value = row.get(name) if isinstance(row, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_in(row: Mapping[str, Any], name: str) -> list[Any]:
+    """The list in this field of a row; an empty one if there is none."""
+    value = row.get(name)
+    return value if isinstance(value, list) else []
+
+
+def text_in(row: Mapping[str, Any], name: str) -> str:
+    """The text in this field of a row; '' if there is none, or only blanks."""
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        return ""
+    return value
