@@ -131,6 +131,8 @@ def test_what_came_by_chance_says_so(content: str, line: str) -> None:
         ("/home/u/shop", None, "User (3 days ago, morning): thunder"),
         (None, "/home/u/shop", "User (3 days ago, morning): thunder"),
         ("/home/u/shop", "/home/u/other", "User (3 days ago, morning, in shop, by chance): thunder"),
+        ("/u/acme/shop", "/u/globex/shop", "User (3 days ago, morning, in acme/shop, by chance): thunder"),
+        ("/shop", "/u/shop/", "User (3 days ago, morning, in /shop, by chance): thunder"),
         ("C:\\Work\\a (b): c\\", "C:\\", "User (3 days ago, morning, in a b c): thunder"),
     ],
 )
