@@ -135,6 +135,11 @@ class Receipt:
     def relevance(self) -> float:
         return self.match + self.around + self.span + self.cue - self.decay + self.score + self.lent
 
+    @property
+    def relevance_counted(self) -> float:
+        """The relevance that the threshold is for: without what orders the candidates."""
+        return self.relevance - self.cue - self.lent
+
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
         heaviest = sorted(self.matched, key=lambda word: -word.points)
