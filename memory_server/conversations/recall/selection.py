@@ -1,8 +1,7 @@
 """A search that looks at one memory after the other, by the rule of docs/explanation/recall.md.
 
 `indexed_selection.py` gives the same result, and a test compares both. It needs numpy and an index, which cost 0.1 s
-and more before the first answer; this one takes 20 to 30 ms for 1,000 memories, each time. `order.py` has the rule that both
-follow.
+and more before the first answer; this one takes 20 to 30 ms for 1,000 memories, each time. Both follow `order.py`.
 """
 
 from __future__ import annotations
