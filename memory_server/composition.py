@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_server.config import Settings
+from memory_server.kernel.errors import StorageError
 from memory_server.kernel.options import extended
 from memory_server.knowledge.layers import LayerName, LayerOptions
 from memory_server.knowledge.policies import Options
+from memory_server.knowledge.projects import Project, named_by_user
 from memory_server.knowledge.refs import RefOptions
 from memory_server.knowledge.service import Knowledge
 from memory_server.knowledge.sessions.models import SessionOptions
 from memory_server.storage.projects import has_git, is_ours, nearest
+from memory_server.storage.repositories import project_at
 
 if TYPE_CHECKING:
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
@@ -31,11 +35,16 @@ def knowledge_of(
     """The knowledge of `home`, for a client that was started in `folder`. None: the data folder is one of many, and
     nothing outside of it is looked at. `refuse` raises where nothing may be stored."""
     given, notes = settings.knowledge, settings.notes
-    if given.project is None and folder is not None:
-        given = replace(given, project=project_here(folder))
+    here: Project | None = None
+    if given.project:
+        here = named_by_user(given.project)
+    elif given.project is None and folder is not None:
+        here = project_at(folder, on_several_machines=home.on_several_machines)
     options = extended(
         Options,
         given,
+        here=here,
+        is_elsewhere=_KnownFolders(home).has_other,
         keep_ms=settings.storage.keep_ms,
         refuse=refuse,
         publish=None if notes.documents is None or folder is None else partial(home.publish, notes.documents),
@@ -108,16 +117,33 @@ def _layer_options(settings: Settings, home: Home, folder: Path | None) -> Layer
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownFolders:
+    """The folders in which something was said that the conversations of `home` hold."""
+
+    home: Home
+
+    async def has_other(self, name: str, project: Project) -> bool:
+        """Whether one of them has this name and is of another project. This reads all conversations, but only while
+        notes have nothing but a name."""
+        folders: set[str] = set()
+        for conversation_id in await self.home.conversations.conversations():
+            try:
+                state = await self.home.conversations.read(conversation_id)
+            except StorageError:
+                return True  # it cannot be known
+            folders |= {memory.folder for memory in state.short_term.values() if memory.folder}
+        named = [Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name]
+        if not all(folder.is_absolute() for folder in named):
+            return True  # one of another machine
+        several = self.home.on_several_machines
+        projects = [project_at(folder, on_several_machines=several) for folder in named]
+        return any(other is None or other.key != project.key for other in projects)
+
+
 def _project_folder(name: str, folder: Path, everywhere: Path | None) -> Path | None:
     """The nearest folder upwards with `.git`, or with a folder of layers (`name`) that is not the one of all projects;
     of this user."""
     return nearest(
         folder, lambda each: has_git(each) or (each / name / "memory" != everywhere and is_ours(each / name))
     )
-
-
-def project_here(folder: Path | None = None) -> str | None:
-    """The name of the project that `folder` (by default the working directory) is in: of the nearest folder upwards
-    with `.git` of this user; None: it is in none."""
-    found = nearest(folder, has_git)
-    return None if found is None else found.name

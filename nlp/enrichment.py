@@ -17,6 +17,7 @@ from math import sqrt
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from nlp.changed_states import words_of_change
 from nlp.compounds import other_writings
 from nlp.date_words import Span, date_spans, day_word
 from nlp.finders import Finder, finder_of, split_by
@@ -38,7 +39,7 @@ from nlp.keywords import (
 from nlp.lexicon.day_words import without_day_words
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
 from nlp.normal_forms import plain, simplified
-from nlp.questions import is_question
+from nlp.questions import asking_part, is_question
 from nlp.scripts import script_spans
 from nlp.segment import segment, well_formed
 from nlp.stems import only_asks, says_little, says_when, stem
@@ -141,6 +142,11 @@ class QueryTerm(NamedTuple):
     """Whether it only asks: what."""
 
 
+_CHANGE: Final = QueryTerm(UNKNOWN_WORD_IDF * SCALE / _USUAL_LENGTH, factor=0.7)
+"""How a word counts in which people tell that changed what is asked for: as one of a question of usual length, and less
+than the words that are asked."""
+
+
 class _Word(NamedTuple):
     """The form of a word that is compared, whether the word is a day named by its distance, and whether it is one that
     an adverb names (今天)."""
@@ -235,6 +241,9 @@ def sought_words(
             when = says_when(key) or key in adverbs
             says = not (back or when or says_little(key))
             _seek(found, key, QueryTerm(weight * role_weight, factor, says, not back, when=when, asks=only_asks(key)))
+    if messages and options.stems:
+        for word in _words_of_change(messages[-1].content, options):
+            found.setdefault(word, _CHANGE)
     if not options.long_texts:
         found = {key: sought for key, sought in found.items() if sought.weight >= MIN_WEIGHT}
     ranked = sorted(found.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0])))
@@ -275,7 +284,17 @@ def sought_grams(
                 says = not (back or when)
                 by_itself = len(gram) == 1 and gram in alone and not when
                 _seek(found, gram, QueryTerm(weight, factor, says, not back, by_itself, when))
+    if messages and options.stems and emphasis.pairs:
+        weight = gram_weight(_USUAL_LENGTH)
+        for word in _words_of_change(messages[-1].content, options):
+            if len(word) == 2 and not word.isascii():
+                found.setdefault(word, QueryTerm(weight, _CHANGE.factor))
     return found
+
+
+def _words_of_change(text: str, options: Enrichment) -> tuple[str, ...]:
+    """The words by which changes of what a question asks for are found; none if it is not a question."""
+    return words_of_change(normal_form(asking_part(text), options)) if is_question(text) else ()
 
 
 def earlier_factor(

@@ -179,25 +179,25 @@ def _look(add: Add) -> None:
 
 
 def _knowledge(made: ArgumentParser) -> None:
-    actions = ("list", "show", "document", "reindex", "cleanup", "delete", "restore", "promote", "history")
+    actions = "list", "show", "document", "projects", "reindex", "cleanup", "delete", "restore", "promote", "assign"
     about = _(
-        "list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: merge "
-        "notes that say the same; cleanup: archive what is over; promote: move an entry of the project (its key) to "
-        "all projects; history: what was changed"
+        "document: write pages of notes; reindex: merge notes that say the same; cleanup: archive what is over; "
+        "promote: move an entry (its key) to all projects; assign: give notes to the project of the folder"
     )
-    _argument(made, "action", None, about, choices=actions)
-    _argument(made, "words", "WORDS|ID", _("words to look for, or the number, id or key of an entry"), nargs="*")
+    _argument(made, "action", None, about, choices=(*actions, "history"))
+    _argument(made, "words", "WORDS|ID", _("words, or the number, id or key of an entry, or a project"), nargs="*")
     _argument(made, "--space", None, _("list: only these"), choices=("notes", "sessions", "layers", "refs"))
     _argument(made, "--user", "USER", _("list: only memories of this user"))
     _switch(made, "--archived", _("list: what is in the archive"))
-    _switch(made, "--json", _("list, history: JSON, one line each"))
+    _switch(made, "--json", _("list, projects, history: JSON, one line each"))
     _argument(made, "--limit", "N", _("list, history: rows shown"), type=int)
     _argument(made, "--type", None, _("document: only this page"), choices=("tech", "project-tech", "domain"))
     _argument(made, "--output", "DIR", _("document: folder of the pages; memory-docs by default"))
     _switch(made, "--stable", _("document: pages that change only if a note does"))
     _switch(made, "--force", _("document: replace files that are not ours"))
     _switch(made, "--verbose", _("reindex: show what was merged and what was kept apart"))
-    _dry_run(made, _("reindex, cleanup: show what would change"))
+    _argument(made, "--to", "DIR|PROJECT", _("assign: this project in place of that of the working folder"))
+    _dry_run(made, _("reindex, cleanup, assign: show what would change"))
 
 
 def _mend(add: Add) -> None:

@@ -15,7 +15,7 @@ from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import Item, Sought
 from memory_server.memories import forgetting
 from memory_server.storage.entries.pages import FOLDER, pages_in
-from memory_server.storage.projects import folder_of_work
+from memory_server.storage.repositories import checkout_at
 from sandbox.locale import _, counted, joined
 
 _PLACES = _(
@@ -225,8 +225,16 @@ def _layers(app: App) -> list[Path]:
 
 async def _pages(app: App) -> list[Path]:
     documents = [app.settings.notes.documents] if app.settings.notes.documents else []
-    tops = [Path(top) for top in (folder_of_work(Path()), ".") if top is not None]
-    return await asyncio.to_thread(pages_in, *documents, *(top.absolute() / FOLDER for top in tops))
+    return await asyncio.to_thread(lambda: pages_in(*documents, *_usual_places()))
+
+
+def _usual_places() -> list[Path]:
+    """Where pages of notes are written here if nothing else was said; a worktree has its own."""
+    tops = {Path().absolute()}
+    checkout = checkout_at(Path())
+    if checkout is not None:
+        tops |= {checkout.top, checkout.repository}
+    return [top / FOLDER for top in sorted(tops)]
 
 
 async def backups_with(app: App, erasure: Erasure) -> list[str]:

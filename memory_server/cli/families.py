@@ -74,7 +74,8 @@ def print_items(app: App, items: Sequence[Item], flags: Namespace, nothing: str)
         for item in shown:
             when = time_text(item.at_ms, app.settings.zone)
             title = "" if item.title == item.id else clipped(item.title, 30)
-            rows.append((item.id, item.place, when, title, clipped(spoken(item.text), TEXT_CELLS)))
+            where = item.place if not item.project else f"{item.place} ({item.project})"
+            rows.append((item.id, where, when, title, clipped(spoken(item.text), TEXT_CELLS)))
         print_columns(rows)
     else:
         console().print(nothing)
@@ -92,6 +93,8 @@ def nothing_text(family: str | None, *, archived: bool, narrowed: bool = False) 
 
 def item_json(item: Item) -> dict[str, Any]:
     fields = {"family": item.family, "place": item.place, "id": item.id, "at": iso(item.at_ms), "title": item.title}
+    if item.project:
+        fields["project"] = item.project
     return fields | {"text": item.text, "archived": item.archived}
 
 

@@ -47,7 +47,7 @@ from memory_server.interchange.forms import (
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.entries import foreign_tables
-from memory_server.storage.projects import folder_of_work
+from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox import PatternError, TriggerSandbox
 from sandbox.locale import _
 
@@ -203,6 +203,10 @@ def _tree(app: App, tree: Tree, form: Format, flags: Namespace, usual: str) -> I
     def folder_of(folder: str) -> str | None:
         return folder_of_work(Path(folder))
 
+    def project_of(folder: str) -> str:
+        project = project_at(Path(folder), on_several_machines=app.home.on_several_machines)
+        return "" if project is None else project.key
+
     zone = app.settings.zone
     match form:
         case "node":
@@ -222,7 +226,7 @@ def _tree(app: App, tree: Tree, form: Format, flags: Namespace, usual: str) -> I
             found = chat_exports.read(tree.files, tree.others, usual, _names(flags))
             found = _timed(found, max(tree.times.values(), default=0))
         case _:
-            found = claude_code.read(tree.files, usual, tree.times, folder_of)
+            found = claude_code.read(tree.files, usual, tree.times, claude_code.WorkingFolders(folder_of, project_of))
     found.skipped += tree.left_out
     return found
 

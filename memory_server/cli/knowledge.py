@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memory_server.app import App
 from memory_server.cli.families import history, nothing_text, print_items
+from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import clipped, console, escape
 from memory_server.kernel.errors import InvalidInput
@@ -141,6 +142,8 @@ ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[s
     "delete": (_archive, ("id",), True),
     "restore": (_archive, ("id",), True),
     "promote": (_promote, ("id",), True),
+    "projects": (projects, ("json",), False),
+    "assign": (assign, ("words", "to", "dry_run"), True),
     "history": (_history, ("json", "limit"), False),
 }
 """Each action with what it takes, and whether it changes something."""

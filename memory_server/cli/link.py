@@ -22,6 +22,7 @@ from memory_server.remote import Remote
 from memory_server.storage.data_dir import Home
 from memory_server.storage.json_store import codec
 from memory_server.storage.link_files import token_in
+from memory_server.storage.repositories import shared_key
 from sandbox.locale import _, counted
 
 _ASK_SECONDS = 15.0
@@ -196,6 +197,7 @@ def _parts(held: Sequence[Contents], entries: Sequence[tuple[str, Entry]]) -> It
             yield _Part([replace(contents, short_term=tuple(short), long_term=())])
         for long in _portions(contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)):
             yield _Part([replace(contents, short_term=(), long_term=tuple(long))])
+    entries = [(place, replace(entry, project=shared_key(entry.project))) for place, entry in entries]
     for portion in _portions(entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)):
         yield _Part(entries=portion)
 

@@ -25,9 +25,10 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
+from memory_server.knowledge.projects import named_by_user
 from memory_server.storage.data_dir import Home, open_home
 from memory_server.storage.link_files import token_in
-from memory_server.storage.projects import folder_of_work
+from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox.locale import _, spoken
 
 if TYPE_CHECKING:
@@ -58,19 +59,21 @@ def link_of(settings: Settings) -> Link | None:
 
 
 class LinkedServer:
-    """The server as one hook or command uses it; `lasts`: in a process that stays, and keeps the connection."""
+    """The server as one hook or command uses it; `lasts`: in a process that stays, and keeps the connection. `folder`:
+    where it is used, by default the working directory."""
 
-    def __init__(self, link: Link, settings: Settings, *, lasts: bool) -> None:
+    def __init__(self, link: Link, settings: Settings, *, lasts: bool, folder: str | Path | None = None) -> None:
         from memory_server.remote import Remote
 
         self.home, self.settings, self._lasts = home_of(settings), settings, lasts
+        self._project = _sent_project(settings, Path(folder or ""))
         key = link, token_in(link.token_file)
         self.remote = _kept.get(key) or Remote(*key)
         if lasts:
             _kept[key] = self.remote
 
     def headers(self, **more: str | None) -> dict[str, str]:
-        named = {"conversation": self.settings.conversation, **more}
+        named = {"conversation": self.settings.conversation, "project": self._project, **more}
         return {f"x-memory-{name}": quote(value, safe="") for name, value in named.items() if value}
 
     async def ask_for(
@@ -120,6 +123,14 @@ class LinkedServer:
         await self.remote.aclose()
 
 
+def _sent_project(settings: Settings, folder: Path) -> str | None:
+    """The key of the project, by which the server knows it on each machine; None: there is none."""
+    if settings.knowledge.project:
+        return named_by_user(settings.knowledge.project).key
+    project = project_at(folder, on_several_machines=True)
+    return None if project is None or len(project.key) > MOST_FOLDER_CHARS else project.key
+
+
 async def keep(
     server: LinkedServer, path: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float
 ) -> Delivery:
@@ -144,7 +155,7 @@ async def run(link: Link, settings: Settings, flags: Namespace, folder: Path | N
     name = flags.command.name
     if name not in (*SENT, "recall", "remember", "call"):
         raise InvalidInput("`{name}` is done on the server: run it there, where {url} is served.", name, link.url)
-    server = LinkedServer(link, settings, lasts=folder is not None)
+    server = LinkedServer(link, settings, lasts=folder is not None, folder=folder)
     work = shared_folder(folder_of_work(folder or Path.cwd()))
     try:
         if name == "remember":
@@ -173,13 +184,14 @@ async def window(
     descriptors: Sequence[int] = (),
     stopped: Any = None,
     control: Any = None,
+    folder: Path | None = None,
 ) -> None:
-    """Serve a window: its messages go to the server. `descriptors`, `stopped` and `control` as for `runner.session`,
-    which are given in a shared process."""
+    """Serve a window: its messages go to the server. `folder`: where it is. `descriptors`, `stopped` and `control` as
+    for `runner.session`, which are given in a shared process."""
     from memory_server.serving.stdio import runner
     from memory_server.serving.stdio.relay import Relay
 
-    server = LinkedServer(link, settings, lasts=bool(descriptors))
+    server = LinkedServer(link, settings, lasts=bool(descriptors), folder=folder)
     relay: Any = Relay(server.remote, server.headers(session=session))  # in the place of a server
     try:
         if descriptors:

@@ -32,6 +32,8 @@ from memory_server.kernel.messages import Session
 from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import shown
+from memory_server.knowledge.projects import Project
+from memory_server.serving.http.principals import Principal
 from memory_server.tools.base.shapes import Messages, Text
 from sandbox.locale import spoken_here, term, translated
 
@@ -76,12 +78,15 @@ class HookBody(_Body):
     flashbacks: Annotated[int, Field(ge=0, le=100)] = 0
 
 
-async def run(app: App, name: str, given: Mapping[str, Any], conversation: str | None) -> dict[str, Any]:
-    """What a command or hook says, for `app`, which has the memories of the caller. Raises ValidationError,
+async def run(app: App, name: str, given: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
+    """What a command or hook says to `caller`, for `app`, which has its memories. Raises ValidationError,
     MemoryServerError."""
     if name not in (*SENT, "import", "hook"):
         raise MemoryNotFound("The command {name} is not one that a server runs for other machines.", name)
-    settings = app.settings if conversation is None else app.settings.model_copy(update={"conversation": conversation})
+    settings = app.settings
+    if caller.usual is not None:
+        settings = settings.model_copy(update={"conversation": caller.usual})
+    project = None if caller.project is None else Project(caller.project)
     form: type[_Body] = HookBody if name == "hook" else CommandBody
     body = form.model_validate(dict(given))
     given_input, terminal = getattr(body, "input", "").encode(), getattr(body, "terminal", {})
@@ -92,7 +97,7 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     try:
         result: dict[str, Any]
         if isinstance(body, HookBody):
-            result = await _hook(app, settings, body)
+            result = await _hook(app, settings, body, project)
         else:
             assert isinstance(body, CommandBody)
             result = {"status": await _command(app, name, settings, body)}
@@ -105,10 +110,10 @@ async def run(app: App, name: str, given: Mapping[str, Any], conversation: str |
     return result | {"output": streams.output.decode(), "errors": streams.errors.decode()}
 
 
-async def _hook(app: App, settings: Settings, body: HookBody) -> dict[str, Any]:
+async def _hook(app: App, settings: Settings, body: HookBody, project: Project | None) -> dict[str, Any]:
     """What a hook says, as `text`; of a turn also whether it is `stored`, or as `note` why it is not. A machine removes
     a turn from its outbox only for this answer (cli/delivery.py). Raises MemoryServerError."""
-    context, shared = _context_of(body), Shared(app, Path("/"))
+    context, shared = replace(_context_of(body), project=project), Shared(app, Path("/"))
     if body.event != "Stop":
         return {"text": await answer(settings, context, body.chars, body.flashbacks, shared)}
     if settings.read_only:

@@ -18,11 +18,12 @@ from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
+from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
 from memory_server.serving.http.middleware import PAGE, Enter
-from memory_server.serving.http.principals import WRITE, caller_of
+from memory_server.serving.http.principals import WRITE, Principal, caller_of
 from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.http.tenants import TenantMemories, Tenants
 from memory_server.storage.data_dir import tokens_at
@@ -45,7 +46,9 @@ async def serve_http(settings: Settings, listen: str) -> None:
     turns: defaultdict[str | None, asyncio.Semaphore] = defaultdict(
         partial(asyncio.Semaphore, settings.http.trigger_searches)
     )
-    app = App(settings, turns=turns[None])
+    # Callers work elsewhere: the folder in which the server was started is not their project.
+    knowledge = replace(settings.knowledge, project=settings.knowledge.project or NO_PROJECT)
+    app = App(settings.model_copy(update={"knowledge": knowledge}), turns=turns[None])
 
     async def warm() -> None:
         try:
@@ -124,10 +127,10 @@ def _memories(app: App, room: Callable[[], float]) -> TenantMemories:
     database = {url: "the database"} if "://" in url else {}
     memories = replace(app.memories, hidden={str(app.home.place): "the data folder"} | database)
 
-    async def run(name: str, given: Mapping[str, Any], conversation: str | None) -> dict[str, Any]:
+    async def run(name: str, given: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
         from memory_server.cli.remote_commands import run  # only servers of linked machines need it
 
-        said = await run(app, name, given, conversation)
+        said = await run(app, name, given, caller)
         return said | {stream: memories.for_callers(said[stream]) for stream in ("output", "errors")}
 
     return TenantMemories(memories, app.server, room, run)

@@ -125,7 +125,8 @@ def entry_text(app: App, scope: Scope, entry: Entry) -> str:
     facts = {
         _("number"): scope.space != "layers" and entry.id,
         _("file") if scope.space == "layers" else _("id"): entry.ref,
-        _("where"): place_text(scope, entry.kind, entry.project),
+        _("where"): place_text(scope, entry.kind),
+        _("project"): entry.project,
         _("tags"): ", ".join(entry.tags),
         _("source"): entry.source,
         _("used"): entry.uses and _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)),

@@ -112,7 +112,7 @@ class Windows:
         try:
             session = secrets.token_hex(8)
             if link is not None:
-                await linked.window(link, settings, session, request.descriptors, stopped, connection)
+                await linked.window(link, settings, session, request.descriptors, stopped, connection, request.folder)
                 return
             app = App(settings, session=Session(session), shared=shared)
             await app.serve_window(request.descriptors[:2], stopped, connection)  # type: ignore[arg-type]

@@ -6,7 +6,8 @@ A turn gets the id that the hook `Stop` gives it, so that what was remembered as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,26 +16,46 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.transcript_turns import turns_of
 from memory_server.interchange.transcripts import rows_of
 from memory_server.interchange.turn_memories import TurnMemories
+from memory_server.knowledge.projects import name_of, unsettled
 
 
-def read(
-    files: Mapping[str, bytes], usual: str, times: Mapping[str, int], folder_of: Callable[[str], str | None]
-) -> Incoming:
-    """The turns of all transcripts, for `usual`, and the notes of all pages: files by their path in a folder, when each
-    was changed, and what a working folder is called. Raises NotThisFormat: there is neither."""
+@dataclass(frozen=True, slots=True)
+class WorkingFolders:
+    """What is known of working folders by their paths: how a memory names one, and the key of its project ("":
+    none)."""
+
+    folder_of: Callable[[str], str | None]
+    project_of: Callable[[str], str]
+
+
+def read(files: Mapping[str, bytes], usual: str, times: Mapping[str, int], folders: WorkingFolders) -> Incoming:
+    """The turns of all transcripts, for `usual`, and the notes of all pages: files by their path in a folder, and when
+    each was changed. Raises NotThisFormat: there is neither."""
     found = Incoming()
-    memories = TurnMemories(found, usual, folder_of)
+    memories = TurnMemories(found, usual, folders.folder_of)
     seen: set[str] = set()
     for path, data in sorted(files.items()):
         if path.endswith(".jsonl"):
             memories.add(path, turns_of(_new_lines(found, data, seen), found.lost))
     found.conversations = memories.contents()
     markdown = {path: data for path, data in files.items() if path.endswith(".md")}
-    projects = memories.projects
-    pages.take(found, markdown, times, lambda path: projects.get(str(PurePosixPath(path).parent.parent), ""))
+
+    def project_of(path: str) -> str:
+        worked_in = memories.working_folders.get(str(PurePosixPath(path).parent.parent), set())
+        return _only_one({folders.project_of(folder) for folder in worked_in})
+
+    pages.take(found, markdown, times, project_of)
     if not found.count and not found.skipped:
         raise NotThisFormat("holds no turn of a user and no page; give `~/.claude/projects`, or a folder in it.")
     return found
+
+
+def _only_one(projects: Collection[str]) -> str:
+    """The project of a folder of transcripts, which Claude Code names by a path in which each `/` and `.` became `-`:
+    so two working folders may have one. Then nobody knows of which of them its pages are."""
+    if len(projects) < 2:
+        return next(iter(projects), "")
+    return unsettled(name_of(min(projects)))
 
 
 def _new_lines(found: Incoming, data: bytes, seen: set[str]) -> Iterator[Mapping[str, Any]]:

@@ -20,26 +20,29 @@ from sandbox.locale import _
 @dataclass(slots=True)
 class TurnMemories:
     """The memories of turns, for the conversation `usual`, each once. `folder_of`: what a working folder is called.
-    `projects`: by the folder of a transcript, the name of the project of its first turn."""
+    `working_folders`: by the folder of transcripts, where their first turns were said."""
 
     found: Incoming
     usual: str
     folder_of: Callable[[str], str | None]
-    projects: dict[str, str] = field(default_factory=dict)
+    working_folders: dict[str, set[str]] = field(default_factory=dict)
     _memories: dict[str, ShortTermMemory] = field(default_factory=dict)
     _folders: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, path: str, turns: Iterable[TranscriptTurn]) -> None:
         """Add the turns of the transcript at `path` in which the user said something."""
+        is_first = True
         for turn in turns:
             if not turn.has_words:
                 self.found.lost[places.WITHOUT_THE_USER] += len(turn.answers) + turn.replaced_answers
                 continue
             self.found.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
             self.found.lost[places.FORGOTTEN] += turn.times_forgotten
-            folder = self._folder(turn.first.get("cwd"))
-            self.projects.setdefault(str(PurePosixPath(path).parent), PurePosixPath(folder or "").name)
-            memory = self._memory(turn, folder)
+            cwd = turn.first.get("cwd")
+            if is_first and isinstance(cwd, str) and cwd:
+                self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
+            is_first = False
+            memory = self._memory(turn, self._folder(cwd))
             if memory is not None:
                 self._memories[memory.id] = memory
 

@@ -25,7 +25,8 @@ class Item:
     an entry of a layer; `aliases` are its other names. `at_ms`: when it was said or changed last, in milliseconds since
     1970. `also`: texts of it that are not shown, such as tags, and can be looked for too. `said`: where words are
     looked for, if not in its text, which names roles. `session`: in which it was said, if that is known; `turn`: what
-    its client calls the turn. `mark`: by which it is known if it comes again; "": by its text alone."""
+    its client calls the turn. `mark`: by which it is known if it comes again; "": by its text alone. `project`: what
+    the project is called that a note belongs to; "": to all."""
 
     family: Family
     place: str
@@ -40,6 +41,7 @@ class Item:
     mark: str = ""
     session: str = ""
     turn: str | None = None
+    project: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import platform
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -50,6 +51,17 @@ def shared_name(folder: str | None, home: str) -> str | None:
     if folder is None or home in ("", "/") or not (folder == home or folder.startswith(f"{home.rstrip('/')}/")):
         return folder
     return f"~{folder[len(home.rstrip('/')) :]}"
+
+
+def machine_name() -> str:
+    """The name by which the folders of this machine are told from those of others. A name that many machines have
+    gets the number of a network card."""
+    name = platform.node().partition(".")[0]
+    if name.lower() not in ("", "localhost"):
+        return name
+    from uuid import getnode
+
+    return f"localhost-{getnode():x}"
 
 
 def _is_here(host: str) -> bool:

@@ -131,7 +131,8 @@ Change = Entry | Archive | Purge
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case; `text`: held as
-    it is written, in any case of ASCII letters; `untitled`: only those without a title."""
+    it is written, in any case of ASCII letters; `untitled`: only those without a title; `keyed`: only those with a
+    key, which an index of live ones has."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -146,6 +147,7 @@ class Filter:
     ref_prefix: str = ""
     text: str = ""
     untitled: bool = False
+    keyed: bool = False
 
 
 LIVE = Filter()
@@ -199,6 +201,7 @@ class Share(NamedTuple):
 OPERATIONS = (
     *(N_("add"), N_("save"), N_("update"), N_("delete"), N_("restore"), N_("merge"), N_("cleanup"), N_("undo")),
     *(N_("overwrite"), N_("promote"), N_("clear"), N_("reindex"), N_("remember"), N_("keep"), N_("forget")),
+    N_("assign"),
 )
 """The words of `Operation.op`."""
 REASONS = N_("deleted"), N_("expired"), N_("over_limit"), N_("merged"), N_("undone")

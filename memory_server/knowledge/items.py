@@ -8,6 +8,7 @@ from dataclasses import replace
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Family, Item
 from memory_server.kernel.lifecycle import HistoryStep, PastChange
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Entry, Operation, change_id
 from memory_server.knowledge.layers import usable_key
@@ -25,7 +26,8 @@ def place_of(scope: Scope) -> str:
     return "/".join(filter(None, (scope.space, scope.owner)))
 
 
-def item_of(scope: Scope, entry: Entry) -> Item:
+def item_of(scope: Scope, entry: Entry, projects: Mapping[str, str] = NOTHING) -> Item:
+    """An entry as an item; `projects`: what each project is called, by its key."""
     names = {"layers": entry.key or entry.ref, "sessions": str(entry.id)}
     also = entry.key, *entry.tags, *entry.examples, entry.source, *map(str, entry.metadata.values())
     return Item(
@@ -39,6 +41,7 @@ def item_of(scope: Scope, entry: Entry) -> Item:
         aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
         also=tuple(filter(None, also)),
         mark=mark_of(entry),
+        project=projects.get(entry.project, entry.project),
     )
 
 

@@ -43,7 +43,7 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, mark_of, past_of, place_of
 from memory_server.knowledge.layers import LAYER, Layer
-from memory_server.knowledge.notes.notes import NOTES
+from memory_server.knowledge.notes.settling import NOTES
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.policies import arriving, as_later, expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import REPLACED, Entries, EntryStore, ScopeView
@@ -74,10 +74,11 @@ class KnowledgeLifecycle:
     async def find(self, sought: Sought) -> list[Item]:
         found: list[Item] = []
         where = Filter(archived=sought.archived)
+        projects = await self._knowledge.notes.project_names()
         for scope, store in await self._knowledge.places():
             if sought.looks_in(place_of(scope), FAMILIES[scope.space]):
                 entries = await store.read(scope, lambda held: held.entries(where))
-                found += await asyncio.to_thread(sought.among, [item_of(scope, entry) for entry in entries])
+                found += await asyncio.to_thread(sought.among, [item_of(scope, entry, projects) for entry in entries])
         return sorted(found, key=lambda item: -item.at_ms)
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:

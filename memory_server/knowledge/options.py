@@ -33,7 +33,7 @@ class KnowledgeSettings:
     """Notes and other knowledge that is found by words."""
 
     project: Annotated[str, Len(1, 200)] | None = None
-    """Name of the project that is worked in; by default that of the nearest folder upwards with `.git`."""
+    """Name of the project that is worked in, for all folders; by default the repository of the folder."""
     least_share: Annotated[float, Ge(0), Le(1)] = LEAST_SHARE
     """Share of the best match below which matches are left off, and counted."""
     durability: Literal["full", "normal"] = "full"

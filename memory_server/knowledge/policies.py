@@ -3,7 +3,7 @@ what takes a change back. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -17,6 +17,7 @@ from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived
 from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import ScopeView
+from memory_server.knowledge.projects import Project
 from sandbox.locale import _, counted
 
 MOST_AT_ONCE = 500
@@ -25,12 +26,20 @@ _SAID = ("title", "body", "tags", "examples", "metadata")
 """The fields in which an entry that is brought in may say something else than the one that is here."""
 
 
+async def no_other_folder(_name: str, _project: Project) -> bool:
+    """Of no folder it is known where it is."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(KnowledgeSettings):
     """`keep_ms`: how long archived entries and former texts are kept. `publish` as in `Notes`, `refuse` raises where
-    nothing may be stored now."""
+    nothing may be stored now. `here`: the project that is worked in, if that is known; `is_elsewhere` as in
+    `Settling`."""
 
     keep_ms: int = 90 * DAY_MS
+    here: Project | None = None
+    is_elsewhere: Callable[[str, Project], Awaitable[bool]] = no_other_folder
     refuse: Callable[[], None] = lambda: None
     publish: Callable[[Mapping[Kind, str]], None] | None = None
 

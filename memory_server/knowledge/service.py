@@ -14,11 +14,12 @@ from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.auto_recall import AutoRecalled, lines_of, meant, question_of
-from memory_server.knowledge.entry import Entry, Figures, Filter
+from memory_server.knowledge.entry import Entry, Figures, Filter, Hit
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes.notes import Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Embeddings, Entries, EntryStore, Models, ScopeView
+from memory_server.knowledge.projects import Project
 from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.sessions.models import SessionOptions
 from memory_server.knowledge.sessions.sessions import Sessions
@@ -72,12 +73,16 @@ class Knowledge:
 
         return KnowledgeLifecycle(self)
 
-    async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> tuple[str, list[str]]:
+    async def unasked(
+        self, text: str, max_chars: int, toolsets: Collection[str], project: Project | None = None
+    ) -> tuple[str, list[str]]:
         """Lines about the notes and entries of layers that `text` brings to mind, for a prompt, and the names of these;
-        empty: none do. `toolsets` names which of the two may come. Counts nothing."""
+        empty: none do. `toolsets` names which of the two may come; `project` as in `Notes`. Counts nothing."""
         if not (question := question_of(without_surrogates(text))):
             return "", []
-        notes = (await self.notes.recall(question, reinforce=False)).hits if "notes" in toolsets else ()
+        notes: tuple[Hit, ...] = ()
+        if "notes" in toolsets:
+            notes = (await self.notes.recall(question, reinforce=False, project=project, unasked=True)).hits
         found = [AutoRecalled(each, f"note “{one_line(each.entry.title)}”") for each in notes]
         try:
             async with asyncio.timeout(LAYERS_SECONDS):

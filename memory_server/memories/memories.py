@@ -16,6 +16,7 @@ from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language,
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
 from memory_server.kernel.messages import NOTHING, Session
+from memory_server.knowledge.projects import Project
 from memory_server.knowledge.sessions.ids import STDIO, RequestInfo
 from memory_server.memories.recalls import Given, Recalls, recall_line
 
@@ -115,7 +116,8 @@ class Memories:
 class Call:
     """One call: the memories that it may use, its `conversations` (which have the usual one of this caller), how it
     came, and who asks, as the record of recalls says it (`by`, `client`, `cwd`, `turn`). `session`: the one that the
-    call names; None: that of the services. `folder`: where the caller works, if that is known."""
+    call names; None: that of the services. `folder`: where the caller works, if that is known; `project`: of which
+    project that is, if it is not that of the settings or of the folder of this process."""
 
     memories: Memories
     conversations: Conversations
@@ -123,6 +125,7 @@ class Call:
     asker: Mapping[str, str | None] = field(default_factory=lambda: NOTHING)
     session: Session | None = None
     folder: str | None = None
+    project: Project | None = None
 
     def in_session(self, name: str | None) -> Call:
         """The same call in the session `name`; None: as it is. Raises InvalidInput: the name cannot be used."""

@@ -24,7 +24,8 @@ from sandbox.locale import N_, _, counted
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.activation import Activation
-    from memory_server.conversations.recall.selection import Recall, Recalled
+    from memory_server.conversations.recall.order import Recalled
+    from memory_server.conversations.recall.selection import Recall
 
 SAID_CHARS, MOST_WORDS = 200, 12
 """Characters of the last message, and shared words of a memory (the heaviest), at most."""

@@ -22,6 +22,7 @@ from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
+from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.recalls import Given
 from sandbox.locale import counted
@@ -158,7 +159,7 @@ async def turn_prompt(
         by="recall_turn",
     )
     block = recalled_block(call.memories, found, max_chars=max_chars, here=call.folder)
-    noted, items = await noted_block(call.memories, messages)
+    noted, items = await noted_block(call.memories, messages, call.project)
     prompt = "\n".join(filter(None, (block, noted)))
     call.note(Given(conversation.id, messages, prompt, found.found.recall, found.activation, items))
     return prompt, found
@@ -182,16 +183,18 @@ async def turn_text(
     return prompt
 
 
-async def noted_block(memories: Memories, messages: Sequence[Message]) -> tuple[str, list[Line]]:
+async def noted_block(
+    memories: Memories, messages: Sequence[Message], project: Project | None = None
+) -> tuple[str, list[Line]]:
     """The notes and entries of layers that the last message brings to mind, marked as recalled, and their items for the
-    record of recalls; empty if none does, or none may come unasked."""
+    record of recalls; empty if none does, or none may come unasked. `project`: as in `Notes`."""
     if not memories.auto_recall_chars or not messages:
         return "", []
     said = as_said(messages[-1:])
     text = "\n".join(message.content for message in said)
     try:
         room = max(0, memories.auto_recall_chars - FRAME_CHARS)
-        lines, names = await memories.knowledge.unasked(text, room, memories.auto_recall_from)
+        lines, names = await memories.knowledge.unasked(text, room, memories.auto_recall_from, project)
     except StorageError as error:
         log.warning("notes could not be recalled: %s", error)
         return "", []

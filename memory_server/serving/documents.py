@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -21,9 +21,6 @@ from memory_server.memories.memories import Call
 from memory_server.serving import prompts, resources
 from memory_server.tools import keeps_conversations
 from memory_server.tools.base.tool import MOST_SAID_CHARS
-
-if TYPE_CHECKING:
-    from memory_server.knowledge.service import Knowledge
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +73,7 @@ class Documents:
         form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
         with _translated(request):
             if form is not None:
-                text = await _of_notes(self._resolve(request).memories.knowledge, uri)
+                text = await _of_notes(self._resolve(request), uri)
             elif not self.of_conversations:
                 raise ResourceNotFound(f"There is no resource {shown(uri)}; resources/list names all.", shown(uri))
             else:
@@ -140,8 +137,9 @@ def _said(row: resources.Document) -> dict[str, Any]:
     return {"name": row.name, "title": row.title, "description": row.description, "mime_type": row.mime_type}
 
 
-async def _of_notes(knowledge: Knowledge, uri: str) -> str:
+async def _of_notes(call: Call, uri: str) -> str:
     """The text of one of `NOTES`; reading counts nothing."""
+    knowledge = call.memories.knowledge
     if uri in PAGES:
-        return (await knowledge.notes.pages())[PAGES[uri]]
+        return (await knowledge.notes.pages(project=call.project))[PAGES[uri]]
     return resources.as_json({scope: asdict(figures) for scope, figures in (await knowledge.overview()).items()})

@@ -119,6 +119,8 @@ class Home:
         self.link = LinkFile(place)
         self.outbox = Outbox(place)
 
+    on_several_machines = False
+    """Whether other machines may keep memories in the same place."""
     without_backups = _("There is no backup yet; `memory-server backup` makes one.")
 
     def migrate(self, *, dry_run: bool = False) -> list[int]:

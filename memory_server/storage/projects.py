@@ -33,13 +33,6 @@ def has_git(folder: Path) -> bool:
     return is_ours(folder / ".git")
 
 
-def folder_of_work(folder: Path) -> str | None:
-    """The top of the repository that `folder` is in, else `folder` itself; None for the top of the file system, where
-    programs start that have no folder."""
-    top = nearest(folder, has_git) or folder.absolute()
-    return str(top) if top != top.parent else None
-
-
 def is_ours(path: Path) -> bool:
     """Whether `path` is there and is this user's or root's, in such a folder. In a folder of root that everybody may
     write, others can replace what is theirs only with the sticky bit, as in /tmp; in one of this user, such as on a

@@ -73,7 +73,9 @@ class ExplainResult(Result):
     timestamp: Annotated[str, From("memory.time_ms", iso)]
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
-    relevance: Annotated[float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score")]
+    relevance: Annotated[
+        float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score + lent")
+    ]
     threshold: float | None = Field(None, description="Least `counted` with which it comes unasked")
     counted: float | None = Field(
         None,
@@ -93,6 +95,10 @@ class ExplainResult(Result):
     ]
     decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
     score: Annotated[float, From("receipt.score")]
+    lent: Annotated[float, From("receipt.lent", hundredths, "As much more as `older` was recalled")]
+    older: Annotated[
+        str | None, From("receipt.older", lambda older: older or None, "An older memory that shares the same words")
+    ] = None
     age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
     matchedWords: list[SharedWord] = Field(description="The words it shares with the messages, as its text has them")
     meaning: Annotated[
@@ -130,6 +136,14 @@ class ExplainResult(Result):
             needed,
             words or _("none"),
         )
+        if self.older is not None:
+            sentence = _(
+                "It shares the same words as {older}, which is older: so it counts {lent:g} points more, as often as "
+                "that one was recalled, and comes before it.",
+                self.older,
+                self.lent,
+            )
+            told = joined(" ", (told, sentence))
         return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told
 
 

@@ -55,7 +55,7 @@ async def remember(
     source: Annotated[Text | None, "Where it is from"] = None,
 ) -> RememberResult:
     done = await call.memories.knowledge.notes.remember(
-        type, topic, content, tags=tags, examples=examples, source=source, by="remember"
+        type, topic, content, tags=tags, examples=examples, source=source, project=call.project, by="remember"
     )
     return RememberResult.of(done)
 
@@ -79,22 +79,27 @@ class Note(Result):
     confidence: Annotated[float, From("entry.confidence", words="0 to 1")]
     created_at: Annotated[int, From("entry.created_ms", _seconds, "Seconds since 1970")]
     why: str = Field(description="Which words it has, and where")
+    project: str | None = Field(None, description="Of which project, where the caller is in none")
+
+
+_WAITING = "Notes that may be of this project, and what to do with them"
 
 
 class RecallResult(Result):
-    memories: Annotated[list[Note], From("hits", Note.each, "Best first")]
+    memories: list[Note] = Field(description="Best first")
     total_count: Annotated[int, From("total")]
     left_off: Annotated[
         dict[str, int] | None,
         From(form=lambda counts: dict(counts) or None, words="How many more match, by the reason they are left off"),
     ] = None
+    note: str | None = Field(None, description=_WAITING)
 
     def __str__(self) -> str:
         lines = [
             joined(
                 "\n",
                 [
-                    f"## {one_line(note.topic)} ({note.type})",
+                    f"## {one_line(note.topic)} ({joined(', ', filter(None, (note.type, note.project)))})",
                     note.content,
                     *(note.examples or ()),
                     _("({why})", note.why),
@@ -105,9 +110,8 @@ class RecallResult(Result):
         more = joined(
             "", (_("; {number} {what}", number, _(reason)) for reason, number in (self.left_off or {}).items())
         )
-        return listed(
-            lines, _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more), "\n\n"
-        )
+        shown = _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more)
+        return listed(lines, joined("\n", filter(None, (shown, self.note))), "\n\n")
 
 
 @tool(
@@ -130,8 +134,11 @@ async def recall(
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = 10,
     offset: Offset = None,
 ) -> RecallResult:
-    found = await call.memories.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
-    return RecallResult.of(found)
+    notes, here = call.memories.knowledge.notes, call.project
+    found = await notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0, project=here)
+    names = await notes.project_names() if notes.project_of(here) is None else {}
+    shown = [Note.of(hit, project=names.get(hit.entry.project)) for hit in found.hits]
+    return RecallResult.of(found, memories=shown, note=await notes.waiting(here))
 
 
 class NoteRow(Result):
@@ -141,11 +148,13 @@ class NoteRow(Result):
     tags: Annotated[list[str] | None, From(form=_unless_empty)] = None
     characters: Annotated[int, From("body", len, "Of its content")]
     updated_at: Annotated[int, From("updated_ms", _seconds, "Seconds since 1970")]
+    project: str | None = Field(None, description="Of which project, where the caller is in none")
 
 
 class NoteList(Result):
     notes: list[NoteRow] = Field(description="By type and topic")
     total_count: int
+    note: str | None = Field(None, description=_WAITING)
 
     def __str__(self) -> str:
         lines = [
@@ -155,11 +164,12 @@ class NoteList(Result):
                 note.characters,
                 note.id,
                 one_line(note.topic),
-                note.type,
+                joined(", ", filter(None, (note.type, note.project))),
             )
             for note in self.notes
         ]
-        return listed(lines, _("{shown} of {all}.", len(lines), counted(self.total_count, "note")))
+        shown = _("{shown} of {all}.", len(lines), counted(self.total_count, "note"))
+        return listed(lines, joined("\n", filter(None, (shown, self.note))))
 
 
 @tool(
@@ -177,8 +187,11 @@ async def list_notes(
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = MAX_LIMIT,
     offset: Offset = None,
 ) -> NoteList:
-    entries, total = await call.memories.knowledge.notes.listed(type, tags=tags, limit=limit, offset=offset or 0)
-    return NoteList(notes=NoteRow.each(entries), total_count=total)
+    notes, here = call.memories.knowledge.notes, call.project
+    entries, total = await notes.listed(type, tags=tags, limit=limit, offset=offset or 0, project=here)
+    names = await notes.project_names() if notes.project_of(here) is None else {}
+    rows = [NoteRow.of(entry, project=names.get(entry.project)) for entry in entries]
+    return NoteList(notes=rows, total_count=total, note=await notes.waiting(here))
 
 
 class NoteChanged(Result):

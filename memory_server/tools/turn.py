@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
 from memory_server.kernel.messages import Message, said_beginning
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
@@ -31,7 +32,7 @@ from memory_server.tools.base.shapes import (
 )
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from nlp.index_terms import index_form
-from sandbox.locale import _, joined
+from sandbox.locale import N_, _, joined, term
 
 _MOST_ALSO = 20
 """Conversations that a recall can name beside its own: a group, its members, a persona."""
@@ -180,14 +181,31 @@ class ForgetRow(Result):
     turn: Annotated[str | None, From(words="What its client calls the turn")] = None
 
 
+class OtherPlace(Result):
+    what: str = Field(description="What is kept there")
+    count: int
+
+
 class ForgetResult(Result):
     found: int = Field(description="How many there are")
     items: Annotated[list[ForgetRow], Field(description="The newest of them")]
     forgotten: bool = Field(description="false: nothing was changed yet")
     changeId: str | None = Field(None, description="Brings all of it back: `memory-server undo ID`")
     note: str | None = Field(None, description="What was not searched")
+    alsoIn: list[OtherPlace] = Field(default_factory=list, description="Where the words stay, which is the user's")
 
     def __str__(self) -> str:
+        if not self.alsoIn:
+            return self._told()
+        places = joined(", ", (_("{what}: {count}", term(place.what), place.count) for place in self.alsoIn))
+        sentence = _(
+            "The words also stand in what models do not forget ({places}); the user does it by `memory-server forget "
+            "WORDS`.",
+            places,
+        )
+        return joined("\n", [self._told(), sentence])
+
+    def _told(self) -> str:
         lines = [f"- {one_line(item.id)} {one_line(item.text)}" for item in self.items]
         if not self.found:
             none = _("No memory, trigger, note or ref in use has these words or ids; try fewer or other words.")
@@ -220,9 +238,9 @@ async def forget(
         raise InvalidInput("Give either words that it holds, or ids, or said_in; then nothing else is forgotten.")
     # What is shown first has whole ids. A beginning may be of another memory than the caller knows of.
     sought = Sought(ids=tuple(ids), words=tuple((words or "").split()), session=said_in, whole_ids=confirm)
-    meant = await _meant(call, sought, conversation_id)
+    meant, others = await _meant(call, sought, conversation_id)
     if confirm and ids and not meant:
-        begun = await _meant(call, replace(sought, whole_ids=False), conversation_id)
+        begun, _others = await _meant(call, replace(sought, whole_ids=False), conversation_id)
         if begun:
             raise InvalidInput("Give whole ids to forget; without confirm: true, beginnings show which ones are meant.")
     if confirm and sought.words and len(meant) > _MOST_SHOWN:
@@ -232,11 +250,17 @@ async def forget(
         call.memories.forgotten[call.session_id] = sought.words, call.memories.services.clock()
     rows = ForgetRow.each(meant[:_MOST_SHOWN])
     note = None if meant else _NOT_SEARCHED
-    return ForgetResult(found=len(meant), items=rows, forgotten=change is not None, changeId=change, note=note)
+    also_in = [OtherPlace(what=what, count=count) for what, count in Counter(others).items()] if sought.words else []
+    return ForgetResult(
+        found=len(meant), items=rows, forgotten=change is not None, changeId=change, note=note, alsoIn=also_in
+    )
 
 
-async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> list[Item]:
-    """The items that are sought where this call may forget, newest first."""
+_OF_OTHERS = N_("memories of other conversations"), N_("triggers of other conversations")
+
+
+async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> tuple[list[Item], list[str]]:
+    """The items that are sought where this call may forget, newest first; and what each of the others is."""
     usual = call.conversations.get(conversation_id).id
     everywhere = conversation_id is None and call.memories.services.scope != OWN
 
@@ -244,7 +268,8 @@ async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> lis
         of_all = conversation_id is None and item.family in _FORGETS[2:]
         return item.family in _FORGETS and (everywhere or item.place == usual or of_all)
 
-    items: list[Item] = []
-    for engine in call.memories.engines:
-        items += filter(is_within_reach, await engine.find(sought))
-    return sorted(items, key=lambda item: -item.at_ms)
+    items = [item for engine in call.memories.engines for item in await engine.find(sought)]
+    meant = [item for item in items if is_within_reach(item)]
+    of_others = dict(zip(OF_CONVERSATIONS, _OF_OTHERS, strict=True))
+    others = [of_others.get(item.family, item.family) for item in items if not is_within_reach(item)]
+    return sorted(meant, key=lambda item: -item.at_ms), others

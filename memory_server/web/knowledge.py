@@ -57,7 +57,13 @@ async def listed(view: View) -> Response:
     rows.sort(key=lambda row: -row[1].updated_ms)
     more = view.link(page, page=page_number + 1, owner=owner) if len(rows) > most else ""
     return await view.page(
-        "entries.html", kind=page, rows=rows[most - PAGE : most], total=total, more=more, titles=TITLES
+        "entries.html",
+        kind=page,
+        rows=rows[most - PAGE : most],
+        projects=await view.call.memories.knowledge.notes.project_names() if page == "notes" else {},
+        total=total,
+        more=more,
+        titles=TITLES,
     )
 
 

@@ -59,6 +59,9 @@ def _folder(_path: str) -> str | None:
     return None
 
 
+FOLDERS = claude_code.WorkingFolders(_folder, lambda _path: "")
+
+
 # --- ChatGPT --------------------------------------------------------------------------------------------------
 
 
@@ -270,7 +273,7 @@ FORMS: Mapping[str, Form] = {
         lambda rows: json.dumps({"export_metadata": {}, "memories": rows}).encode(),
         memory_service.read,
     ),
-    "Claude Code": Form(TRANSCRIPT, _lines, lambda data: claude_code.read({"a.jsonl": data}, "default", {}, _folder)),
+    "Claude Code": Form(TRANSCRIPT, _lines, lambda data: claude_code.read({"a.jsonl": data}, "default", {}, FOLDERS)),
     "Codex": Form(CODEX, _lines, lambda data: codex.read({"a.jsonl": data}, "default", _folder)),
     "Gemini CLI": Form(
         GEMINI,

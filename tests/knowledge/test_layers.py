@@ -15,7 +15,6 @@ from knowledge.conftest import NOW, Clock
 from knowledge_past import cleaned
 
 from memory_server import open_memory
-from memory_server.composition import project_here
 from memory_server.config import Settings, load
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.kernel.messages import Message
@@ -30,6 +29,7 @@ from memory_server.memories.turns import noted_block
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.storage.projects import is_ours
+from memory_server.storage.repositories import checkout_at
 
 pytestmark = pytest.mark.anyio
 
@@ -449,7 +449,7 @@ async def test_a_folder_of_another_user_is_no_project_unless_it_is_named(
     everything = (top, top / ".multi-agent-mcp", memory, memory / "pool.md", top / marker)
     give(65534, top / ".multi-agent-mcp", top / marker)
     assert "No project is known here" in await found()
-    assert project_here() is None
+    assert checkout_at(Path()) is None
     give(0, *everything)
     give(65534, memory / "pool.md")
     assert await found() == []

@@ -19,6 +19,7 @@ from memory_server.cli.linked import OF_THIS_MACHINE, SENT
 from memory_server.cli.parser import parser
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
+from memory_server.serving.http.principals import ALL, Principal
 
 WRONG = ("", "-5", "0", "1e400", "nan", "9" * 30, "yesterdayy", "9999-99-99", "[", "/(/", "a\x00b", "\ud800", "x" * 990)
 """No argument of a command takes all of them."""
@@ -133,7 +134,9 @@ async def test_what_a_command_prints_is_laid_out_in_a_thread(tmp_path: Path, mon
         monkeypatch.setattr(terminal._Captured, "write", noted)
         for name in ("list", "history"):
             for more in ([], ["--json"]):
-                answer = await remote_commands.run(app, name, {"arguments": [name, "-c", "c", *more]}, None)
+                answer = await remote_commands.run(
+                    app, name, {"arguments": [name, "-c", "c", *more]}, Principal(None, ALL)
+                )
                 assert "Miso" in answer["output"]
     assert threads
     assert threading.current_thread().name not in threads

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, query_of, trigger
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.prompt_lines import Language, prompt_lines, when_text
 from memory_server.conversations.recall.relevance import Receipt
-from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled
+from memory_server.conversations.recall.selection import HeldBack, Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role
 from memory_server.kernel.recalled_block import FOOT, HEAD, marked, without_recalled
@@ -131,6 +132,8 @@ def test_what_came_by_chance_says_so(content: str, line: str) -> None:
         ("/home/u/shop", None, "User (3 days ago, morning): thunder"),
         (None, "/home/u/shop", "User (3 days ago, morning): thunder"),
         ("/home/u/shop", "/home/u/other", "User (3 days ago, morning, in shop, by chance): thunder"),
+        ("/u/acme/shop", "/u/globex/shop", "User (3 days ago, morning, in acme/shop, by chance): thunder"),
+        ("/shop", "/u/shop/", "User (3 days ago, morning, in /shop, by chance): thunder"),
         ("C:\\Work\\a (b): c\\", "C:\\", "User (3 days ago, morning, in a b c): thunder"),
     ],
 )

@@ -274,6 +274,8 @@ async def test_weak_hidden_and_filtered_matches(store: EntryStore) -> None:
     assert await found(store, "errors", where=Filter(kinds=("project-tech",), projects=("bank",))) == [
         "errors of the bank"
     ]
+    counts = await store.read(NOTES, lambda held: held.counted("project", Filter(kinds=("project-tech",), keyed=True)))
+    assert counts == {"shop": 1, "bank": 1}
     assert await found(store, "errors", where=Filter(tags=("错误", "x"))) == ["rust errors with anyhow"]
     assert await found(store, "errors", where=Filter(tags=("RUST",))) == ["rust errors with anyhow"]
     assert len(await found(store, "errors", limit=2)) == 2

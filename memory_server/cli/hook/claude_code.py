@@ -24,6 +24,7 @@ from memory_server.interchange.transcripts import answer_in, prompt_in, reading_
 from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
 from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import as_said
+from memory_server.knowledge.projects import Project
 from sandbox.locale import _
 
 CONTEXT_MESSAGES = 4
@@ -187,10 +188,11 @@ def _joined(answers: list[Message]) -> list[Message]:
 @dataclass(frozen=True, slots=True)
 class HookContext:
     """What is known at an event of a hook: `messages` are the prompt and the last few before it, `turn` is that which
-    ended. `folder`: where the work is."""
+    ended. `folder`: where the work is, `project`: of which project, if it is not that of the app's folder."""
 
     event: HookEvent
     session: Session | None
     folder: str | None
     messages: tuple[Message, ...] = ()
     turn: Turn | None = None
+    project: Project | None = None

@@ -41,11 +41,12 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError, NothingToKeep
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Session
+from memory_server.knowledge.projects import NO_PROJECT, Project
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
 from memory_server.storage.json_store import codec
-from memory_server.storage.projects import folder_of_work
+from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox.locale import N_, _
 
 CHARS = 800
@@ -82,7 +83,7 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         settings = in_folder(settings, event.cwd)
         link = linked.link_of(settings) if context is not None else None
         if context is not None and link is not None:
-            server = linked.LinkedServer(link, settings, lasts=shared is not None)
+            server = linked.LinkedServer(link, settings, lasts=shared is not None, folder=event.cwd)
             output = _output(event, *await linked_hook.hook(server, context, flags))
         elif context is not None:
             output = _output(event, await answer(settings, context, flags.chars, flags.flashbacks, shared))
@@ -174,12 +175,20 @@ async def _recalled(settings: Settings, max_chars: int | None, context: HookCont
         given = app.home.given.to(session)
         before = frozenset(given)
         block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=context.folder)
-        noted, items = await noted_block(app.memories, messages)
+        noted, items = await noted_block(app.memories, messages, _project_of(app, context))
     if recollection.trouble:
         complain(_("hook: {reason}", recollection.trouble))
     text = "\n".join(filter(None, (block, noted)))
     _note(app, context, Given(here.id, messages, text, recollection.found.recall, recollection.activation, items))
     return _claimed(app, context, text, given - before)
+
+
+def _project_of(app: App, context: HookContext) -> Project | None:
+    """The project that the event is of; None: that of the settings, or of the folder of this process."""
+    if context.project is not None or context.event.cwd is None or app.settings.knowledge.project is not None:
+        return context.project
+    here = project_at(Path(context.event.cwd), on_several_machines=app.home.on_several_machines)
+    return here or Project(NO_PROJECT)
 
 
 def _note(app: App, context: HookContext, given: Given) -> None:

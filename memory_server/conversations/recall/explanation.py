@@ -10,10 +10,10 @@ import numpy as np
 from memory_server.conversations.model import ShortTermMemory, place_text
 from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
+from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.overviews import belongs
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import Receipt, age_text
-from memory_server.conversations.recall.selection import Recalled
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
@@ -88,14 +88,14 @@ def shown(recalled: Recalled) -> str:
 
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     parameters, age_ms = decision.parameters, recalled.receipt.age_ms
-    if row in decision.chosen:
-        rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
+    if row in decision.order.chosen:
+        rank, places = decision.order.chosen.index(row) + 1, parameters.places(question=decision.query.question)
         tier = _("top") if rank <= parameters.top_count else _("next")
         return Verdict("came", _("It came as {tier}, number {rank} of {places}.", tier, rank, places))
     if decision.muted[row]:
         where = joined(", ", map(place_text, recalled.memory.muted))
         return Verdict("muted", _("It is muted, so it never comes unasked {where}. A search by hand finds it.", where))
-    if not decision.eligible[row]:
+    if not decision.counted.eligible[row]:
         if decision.in_context[row]:
             return Verdict(
                 "in_context",
@@ -105,7 +105,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
                     age_text(age_ms),
                 ),
             )
-        ahead_ms = max(0, recalled.memory.time_ms - decision.now_ms)
+        ahead_ms = max(0, recalled.memory.time_ms - decision.counted.now_ms)
         return Verdict(
             "too_recent",
             _(
@@ -115,7 +115,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
                 age_text(parameters.own_conversation_ms - age_ms + ahead_ms),
             ),
         )
-    if (near := decision.passed_over.get(row)) is not None:
+    if (near := decision.order.passed_over.get(row)) is not None:
         others, apart_ms = decision.explained([near]), _apart(decision, row, near)
         return Verdict(
             "same_moment",
@@ -133,9 +133,9 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     if (overview := decision.query.overview) is not None and not belongs(recalled.memory, decision.query):
         return Verdict("below_threshold", _NOT_IN_OVERVIEW[overview])
     matched = recalled.receipt.matched
-    missing = parameters.threshold - float(decision.relevance[row])
+    missing = parameters.threshold - float(decision.counted.relevances[row])
     if parameters.least_match:
-        missing = max(missing, decision.needed - float(decision.match.evidence[row]))
+        missing = max(missing, decision.needed - float(decision.counted.match.evidence[row]))
     nearness = recalled.receipt.nearness
     by_meaning = nearness is not None and (parameters.weak_too or nearness.stands_out)
     if missing > 0.0 and not by_meaning:
@@ -147,8 +147,8 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
         only = _("It shares too few words with the last message that say something.")
         return Verdict("below_threshold", only)
-    others = decision.explained(decision.chosen)
-    if others and not parameters.weak_too and decision.relevance[row] < decision.least_beside:
+    others = decision.explained(decision.order.chosen)
+    if others and not parameters.weak_too and decision.counted.relevances[row] < decision.order.least_beside:
         beside = _(
             "it has less than {nearly_best:.0%} of the relevance of {others}", parameters.nearly_best, shown(others[0])
         )
@@ -157,7 +157,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         return Verdict("outranked", _("Relevant enough, but the settings leave no place for top and next."))
     count = _("the only place") if len(others) == 1 else _("the {others} places", len(others))
     took = joined("; ", map(shown, others))
-    if decision.nearness is not None:
+    if decision.order.nearness is not None:
         said = _(
             "Relevant enough, but others, which come first by words and meaning, took {number}: {took}.", count, took
         )
@@ -182,7 +182,7 @@ def _only_incidental(recalled: Recalled) -> str:
 
 def _draw(decision: Decision, row: int) -> Chance | None:
     parameters = decision.parameters
-    if not parameters.draws(question=decision.query.question, came=bool(decision.chosen)):
+    if not parameters.draws(question=decision.query.question, came=bool(decision.order.chosen)):
         return None
     weight = float(decision.weights[row])
     if weight > 0.0:
@@ -204,7 +204,7 @@ def _draw(decision: Decision, row: int) -> Chance | None:
             probability,
         )
     # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
-    near = next((r for r in decision.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
+    near = next((r for r in decision.order.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
     if near is None:
         return None
     apart, came = age_text(_apart(decision, row, near)), decision.columns.memory(near).id

@@ -166,7 +166,7 @@ def _lines_of(
 ) -> Iterator[_Line]:
     zh = language == "zh"
     elsewhere = "" if here in (None, memory.folder) else memory.folder or ""
-    name = elsewhere.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    name = _told_from(here or "", elsewhere)
     place = clipped(one_line(_AROUND_NAMES.sub(" ", name)), _NAME_BYTES, BYTES)
     more = (f"，在 {place}" if zh else f", in {place}") if place else ""
     more += ("，偶然想起" if zh else ", by chance") if by_chance else ""
@@ -181,6 +181,16 @@ def _lines_of(
         name = _speaker(message, language)
         head = f"{name}（{when}）：" if zh else f"{name} ({when}): "
         yield _Line(head, one_line(message.content), message.content, time_ms)
+
+
+def _told_from(here: str, folder: str) -> str:
+    """As many of the last parts of a folder's path as tell it from that of the readers."""
+    parts = folder.replace("\\", "/").rstrip("/").split("/")
+    own = here.replace("\\", "/").rstrip("/").split("/")
+    for length in range(1, len(parts) + 1):
+        if parts[-length:] != own[-length:]:
+            return "/".join(parts[-length:])
+    return folder
 
 
 def _speaker(message: Message, language: Language) -> str:

@@ -68,9 +68,10 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match + around + span + cue − decay + score`. `around`: the points that
-    it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for holding
-    the kind of answer that it asks for. `nearness`: its place by meaning, where the search had vectors and it has
+    """Why a memory has the relevance it has: `match + around + span + cue − decay + score + lent`. `around`: the points
+    that it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for
+    holding the kind of answer that it asks for; `lent`: those that `older`, the id of an older memory with the same
+    words, has more for having been recalled. `nearness`: its place by meaning, where the search had vectors and it has
     one."""
 
     matched: tuple[MatchedWord, ...]
@@ -80,6 +81,8 @@ class Receipt:
     around: float = 0.0
     span: float = 0.0
     cue: float = 0.0
+    lent: float = 0.0
+    older: str = ""
     nearness: Nearness | None = None
     overview: bool = False
     """Whether an overview was asked for, so that nothing need be shared."""
@@ -130,7 +133,12 @@ class Receipt:
 
     @property
     def relevance(self) -> float:
-        return self.match + self.around + self.span + self.cue - self.decay + self.score
+        return self.match + self.around + self.span + self.cue - self.decay + self.score + self.lent
+
+    @property
+    def relevance_counted(self) -> float:
+        """The relevance that the threshold is for: without what orders the candidates."""
+        return self.relevance - self.cue - self.lent
 
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
@@ -150,6 +158,8 @@ class Receipt:
             age_text(self.age_ms),
             self.score,
         )
+        if self.lent:
+            points += _("; +{lent:g} as {older}, which is older and shares the same words", self.lent, self.older)
         without_words = _("part of an overview") if self.overview else _("no shared word")
         line = (words or without_words) + points
         return line if self.nearness is None else joined("; ", (line, self.nearness.line()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.messages import NOTHING, without_surrogates
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
-from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
 from memory_server.knowledge.entry import (
     Change,
@@ -33,15 +32,16 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.knowledge.notes import duplicates
 from memory_server.knowledge.notes.pages import KINDS, Kind, page
+from memory_server.knowledge.notes.settling import NOTES, OF_PROJECTS, Moved, Settling, assigning
 from memory_server.knowledge.policies import Options, to_keep
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, ScopeView
+from memory_server.knowledge.projects import Project, shown_names
 from memory_server.knowledge.ranking import RERANKED, by_relevance
 from nlp.index_terms import index_form
-from sandbox.locale import _
+from sandbox.locale import _, counted, joined
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-NOTES = Scope("notes")
 _SIMILAR = 20
 """Notes that are compared with a new one at most: what 10,000 notes need in 10 ms."""
 _PAGES_SECONDS = 2.0
@@ -70,12 +70,23 @@ class ReindexedNotes:
 
 @dataclass(eq=False)
 class Notes:
-    """The notes in `store`."""
+    """The notes in `store`. Where a method takes a `project`, it is that of the caller; None: that of the options. A
+    caller without a project sees those of all projects, if it asks for them."""
 
     store: EntryStore
     clock: Callable[[], int]
     options: Options = field(default_factory=Options)
+    settling: Settling = field(init=False)
     _publishing: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.settling = Settling(self.store, self.options.is_elsewhere, self.options.refuse)
+
+    def project_of(self, given: Project | None = None) -> Project | None:
+        """The project of a caller; None: it is not known."""
+        if given is not None or self.options.here is not None:
+            return given or self.options.here
+        return Project(self.options.project) if self.options.project else None
 
     async def remember(
         self,
@@ -86,6 +97,7 @@ class Notes:
         tags: Sequence[str] = (),
         examples: Sequence[str] = (),
         source: str | None = None,
+        project: Project | None = None,
         by: str = "api",
     ) -> Committed[Remembered]:
         """Store a note. One of the same topic, type and project is replaced; its former text stays in the history.
@@ -101,12 +113,13 @@ class Notes:
         topic = " ".join(without_surrogates(topic).split())
         if not topic:
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
+        here = self.project_of(project)
         given = usable(
             Entry(
                 to_keep(content),
                 ref=str(uuid4()),
                 kind=kind,
-                project=(self.options.project or "") if kind == "project-tech" else "",
+                project=here.key if here is not None and kind == "project-tech" else "",
                 key=index_form(topic),
                 title=topic,
                 tags=tuple(tags),
@@ -114,6 +127,8 @@ class Notes:
                 source=source,
             )
         )
+        if given.project and here is not None:
+            await self.settling.settle(here)  # else it would not replace the note of before
         similar = await self._similar_to(given)
         now_ms = self.clock()
 
@@ -135,10 +150,15 @@ class Notes:
         limit: int = 10,
         offset: int = 0,
         reinforce: bool = True,
+        project: Project | None = None,
+        unasked: bool = False,
     ) -> Hits:
         """The notes that hold words of `query`, best first; without a query all of them, the most certain and most used
-        first. Each that a query brought counts one reference, unless `reinforce` is False."""
-        where = self._where(kind, tags)
+        first. Each that a query brought counts one reference, unless `reinforce` is False. `unasked`: where the project
+        is not known, only those of none."""
+        where = await self._where(kind, tags, project)
+        if unasked and where.projects is None:
+            where = replace(where, projects=("",))
         if not query.strip():
 
             def listed(held: ScopeView) -> Hits:
@@ -196,10 +216,16 @@ class Notes:
         return await self._commit(decide, "edit", by)
 
     async def listed(
-        self, kind: Kind | None = None, *, tags: Sequence[str] = (), limit: int = 10, offset: int = 0
+        self,
+        kind: Kind | None = None,
+        *,
+        tags: Sequence[str] = (),
+        limit: int = 10,
+        offset: int = 0,
+        project: Project | None = None,
     ) -> tuple[list[Entry], int]:
         """A page of the notes, by type and topic, and how many there are. It counts no reference."""
-        where = self._where(kind, tags)
+        where = await self._where(kind, tags, project)
         return await self.store.read(
             NOTES, lambda held: (held.entries(where, order="title", limit=limit, offset=offset), held.count(where))
         )
@@ -235,9 +261,43 @@ class Notes:
 
         return (await self._commit(decide, "restore", by)).change_id
 
-    async def pages(self, *, stable: bool = False) -> dict[Kind, str]:
+    async def project_names(self) -> Mapping[str, str]:
+        """What each project is called that has a note, by its key."""
+        return shown_names(await self.project_counts())
+
+    async def project_counts(self) -> Mapping[str, int]:
+        """How many notes each project has, with those in the archive, by its key."""
+        counts = await self.store.read(NOTES, lambda held: held.counted("project", OF_PROJECTS))
+        return {key: count for key, count in counts.items() if key}
+
+    async def waiting(self, project: Project | None = None) -> str | None:
+        """A sentence about notes of before that may be of this project; None: there are none."""
+        here = self.project_of(project)
+        counts = {} if here is None else await self.settling.waiting(here)
+        sentences = [
+            _(
+                "{notes} from before have only the name `{name}`, which several folders have; in the folder that they "
+                "are of, run `memory-server knowledge assign {name}`.",
+                counted(count, "note"),
+                name,
+            )
+            for name, count in counts.items()
+        ]
+        return joined(" ", sentences) if sentences else None
+
+    async def assign(
+        self, chosen: Callable[[ScopeView], Sequence[Entry]], key: str, *, dry_run: bool = False, by: str = "api"
+    ) -> Committed[Moved]:
+        """Give notes to the project `key`; those stay that are in the way of one of its own."""
+        decide = assigning(chosen, key)
+        if dry_run:
+            return Committed(await self.store.read(NOTES, lambda held: decide(held)[1]), (), None)
+        return await self._commit(decide, "assign", by)
+
+    async def pages(self, *, stable: bool = False, project: Project | None = None) -> dict[Kind, str]:
         """The page of each type."""
-        notes = await self.store.read(NOTES, lambda held: held.entries(self._where(None, ()), order="best"))
+        where = await self._where(None, (), project)
+        notes = await self.store.read(NOTES, lambda held: held.entries(where, order="best"))
         return {kind: page(kind, [each for each in notes if each.kind == kind], stable=stable) for kind in KINDS}
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
@@ -302,9 +362,10 @@ class Notes:
         except (InvalidInput, StorageError) as error:
             log.warning("the pages of notes are not current: %s", error)
 
-    def _where(self, kind: Kind | None, tags: Sequence[str]) -> Filter:
+    async def _where(self, kind: Kind | None, tags: Sequence[str], project: Project | None) -> Filter:
         kinds = () if kind is None else (_check(kind),)
-        projects = None if self.options.project is None else ("", self.options.project)
+        here = self.project_of(project)
+        projects = None if here is None else ("", here.key, *await self.settling.settle(here))
         return Filter(kinds, projects, tuple(map(without_surrogates, tags)))
 
     async def _similar_to(self, note: Entry) -> int:

@@ -32,6 +32,7 @@ from memory_server.serving.http.principals import (
     CONVERSATION,
     FOLDER,
     OPERATOR,
+    PROJECT,
     READ,
     SESSION,
     Principal,
@@ -181,7 +182,9 @@ class Middleware:
         async with limits.request(kind):
             usual, session = named_in(headers, CONVERSATION), named_in(headers, SESSION) or caller.session
             wire, folder = wire_from(headers, sessions=self.sessions), named_in(headers, FOLDER, MOST_FOLDER_CHARS)
-            caller = replace(caller, name=caller.session, usual=usual, session=session, folder=folder, wire=wire)
+            project = named_in(headers, PROJECT, MOST_FOLDER_CHARS)
+            caller = replace(caller, name=caller.session, usual=usual, session=session, wire=wire)
+            caller = replace(caller, folder=folder, project=project)
             FOR.set(caller.tenant)
             async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
                 body = await _whole_body(headers, receive)

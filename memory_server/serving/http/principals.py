@@ -19,6 +19,7 @@ from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 READ, WRITE, OPERATOR = "read", "write", "operator"
 ALL = frozenset((READ, WRITE, OPERATOR))
 CONVERSATION, SESSION, FOLDER = "X-Memory-Conversation", "X-Memory-Session", "X-Memory-Folder"
+PROJECT = "X-Memory-Project"
 OF_SESSIONS = {name.encode() for name in (*HEADERS, METADATA_HEADER)}
 """Headers of memories that are apart within a tenant."""
 _KEY = "memory_server.caller"
@@ -28,14 +29,16 @@ _KEY = "memory_server.caller"
 class Principal:
     """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
     settings. `session`: the one that the header names, else the name of the token: what one device said another finds
-    at once. `folder`: where the caller works. `name`: that of the token. `wire`: who is meant within the tenant; each
-    request says it again, since no connection lasts. `size`: bytes of the request's body."""
+    at once. `folder`: where the caller works, `project`: the key of its project. `name`: that of the token. `wire`: who
+    is meant within the tenant; each request says it again, since no connection lasts. `size`: bytes of the request's
+    body."""
 
     tenant: str | None
     scopes: frozenset[str]
     usual: str | None = None
     session: str | None = None
     folder: str | None = None
+    project: str | None = None
     name: str | None = None
     wire: RequestInfo = HTTP
     size: int = 0
@@ -93,8 +96,8 @@ def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
 
 
 def named_in(headers: Headers, header: str, most: int = MAX_ID_CHARS) -> str | None:
-    """The conversation, session or folder that a header names, percent-encoded UTF-8 of at most so many characters;
-    None: the header is not there. Raises InvalidInput: it cannot be used."""
+    """The conversation, session, folder or project that a header names, percent-encoded UTF-8 of at most so many
+    characters; None: the header is not there. Raises InvalidInput: it cannot be used."""
     given = headers.getlist(header)
     if len(given) > 1:
         raise InvalidInput("The header {header} is there more than once; send it once.", header)

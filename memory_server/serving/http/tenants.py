@@ -16,6 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
+from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.serving.http.principals import WRITE, Principal, caller_of
 from memory_server.serving.http.refusals import HttpError
@@ -37,12 +38,12 @@ much; and the share of the time that measuring may take."""
 class TenantMemories:
     """The memories of one tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
     take, and lets nothing be added where there are none. `run` does a command or hook of a linked machine: its name,
-    what it is given, and the usual conversation of the caller."""
+    what it is given, and the caller."""
 
     memories: Memories
     make_server: MakeServer
     room: Callable[[], float]
-    run: Callable[[str, Mapping[str, Any], str | None], Awaitable[dict[str, Any]]]
+    run: Callable[[str, Mapping[str, Any], Principal], Awaitable[dict[str, Any]]]
 
 
 Opener = Callable[[str | None, bool], AbstractAsyncContextManager[TenantMemories]]
@@ -92,7 +93,7 @@ class Tenant:
 
     async def run(self, caller: Principal, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the command or hook `name` of a linked machine says."""
-        return await self._memories.run(name, given, caller.usual)
+        return await self._memories.run(name, given, caller)
 
     def call(self, caller: Principal | None) -> Call:
         """The memories as this caller sees them; None: the request has no caller."""
@@ -102,7 +103,9 @@ class Tenant:
         usual = caller.usual
         shown = memories.conversations if usual is None else memories.conversations.view(usual)
         asker = {"by": "REST", "cwd": caller.folder}
-        return Call(memories, shown, caller.wire, asker, folder=caller.folder).in_session(caller.session)
+        project = None if caller.project is None else Project(caller.project)
+        call = Call(memories, shown, caller.wire, asker, folder=caller.folder, project=project)
+        return call.in_session(caller.session)
 
     def _resolve(self, request: object) -> Call:
         http = getattr(request, "request", None)

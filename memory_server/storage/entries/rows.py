@@ -138,7 +138,7 @@ class ScopeRows:
         )
         return Figures(*self._selected(columns, *self._condition(where)).fetchone())
 
-    def counted(self, by: Literal["agent_id", "run_id"], where: Filter) -> dict[str, int]:
+    def counted(self, by: Literal["agent_id", "run_id", "project"], where: Filter) -> dict[str, int]:
         condition, values = self._condition(where)
         return dict(
             self._selected(f"e.{by}, count(*)", f"{condition} AND e.{by} NOTNULL GROUP BY 1", values).fetchall()
@@ -386,6 +386,7 @@ class ScopeRows:
             (where.archived_by_ms is not None, "e.archived_ms <= ?", where.archived_by_ms),
             (held, self.HOLDS, held),
             (where.untitled, "e.title = ''"),
+            (where.keyed, "e.key IS NOT NULL"),
             (where.ref_prefix, "substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix),
         ]
         chosen = [(sql, values) for given, sql, *values in each if given]

@@ -44,6 +44,7 @@ class PostgresHome(Home):
     """The memories of `tenant` ("": nobody's in particular) in `database`, which several homes share; the first one,
     made by `open_database`, closes it."""
 
+    on_several_machines = True
     without_backups = _PG_DUMP
 
     def __init__(

@@ -1,0 +1,124 @@
+"""Notes that change their project: those of before, which have only the name of a folder, and those that a person
+assigns. The decisions are pure; `Settling` asks the store for what they need."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from memory_server.kernel.errors import MemoryServerError
+from memory_server.kernel.scopes import Scope
+from memory_server.knowledge.entry import Change, Entry, Filter, Operation
+from memory_server.knowledge.ports import Decide, EntryStore, ScopeView
+from memory_server.knowledge.projects import Project, name_of, unsettled
+
+log = logging.getLogger(__name__)
+NOTES = Scope("notes")
+OF_PROJECTS = Filter(kinds=("project-tech",), archived=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What an assignment did or would do. `in_the_way`: notes that stayed, because the project has one of their
+    topic."""
+
+    moved: tuple[Entry, ...]
+    in_the_way: tuple[Entry, ...]
+
+
+@dataclass(eq=False)
+class Settling:
+    """Gives notes of before to the project whose folder is worked in. `is_elsewhere`: whether another folder than that
+    of the project is known to have a name; `refuse` raises where nothing may be stored now."""
+
+    store: EntryStore
+    is_elsewhere: Callable[[str, Project], Awaitable[bool]]
+    refuse: Callable[[], None]
+    _elsewhere: dict[str, bool] = field(default_factory=dict, init=False)
+
+    async def settle(self, project: Project) -> tuple[str, ...]:
+        """Move the notes of before to `project`, or where several folders have their name, set them aside under it.
+        The keys of those that certainly are of the project and could not be moved, because nothing may be stored
+        now."""
+        former = {*project.former_keys, *project.names}
+        live_ones = Filter(OF_PROJECTS.kinds, tuple(former), keyed=True)
+        if not former or not await self.store.read(NOTES, lambda held: held.count(live_ones)):
+            return ()
+        held = await self.store.read(NOTES, lambda held: held.counted("project", OF_PROJECTS))
+        present = former & held.keys()
+        certain = [name for name in sorted(present) if await self._is_certain(name, project, held)]
+        # Where the project has a note of its topic, a note waits too.
+        targets = {name: [unsettled(name_of(name))] for name in present}
+        for name in certain:
+            targets[name].insert(0, project.key)
+
+        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
+            notes = held.entries(replace(OF_PROJECTS, projects=tuple(targets)), order="oldest")
+            return moved_to(held, notes, targets).moved, None
+
+        try:
+            self.refuse()
+            await self.store.commit(NOTES, decide, Operation("assign", "first use in the folder"))
+        except MemoryServerError as error:
+            log.info("notes of before were not moved to %s: %s", project.key, error)
+            return tuple(certain)
+        return ()
+
+    async def _is_certain(self, name: str, project: Project, held: Collection[str]) -> bool:
+        """Whether notes that have only this name are of the project; `held`: the keys of all projects with notes."""
+        if name in project.former_keys:
+            return True
+        own = {name, project.key, *project.former_keys}
+        if any(name_of(key) == name for key in held if key not in own):
+            return False
+        if name not in self._elsewhere:
+            self._elsewhere[name] = await self.is_elsewhere(name, project)
+        return not self._elsewhere[name]
+
+    async def waiting(self, project: Project) -> dict[str, int]:
+        """How many notes have only a name of the project's folder, which other folders have too; by name."""
+        if not project.names:
+            return {}
+        aside = {unsettled(name): name for name in project.names}
+        where = Filter(OF_PROJECTS.kinds, tuple(aside), keyed=True)
+        counts = await self.store.read(NOTES, lambda held: held.counted("project", where))
+        return {aside[key]: count for key, count in counts.items()}
+
+
+def moved_to(held: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]) -> Moved:
+    """Notes with the key of another project: the first of those that `targets` has for the key of each. A live one
+    moves only to a project that has no live one of its topic."""
+    moved: list[Entry] = []
+    in_the_way: list[Entry] = []
+    taken: set[tuple[str, str | None]] = set()
+    for note in notes:
+        for target in targets[note.project]:
+            candidate = replace(note, project=target)
+            if not _has_the_topic(held, taken, candidate):
+                moved.append(candidate)
+                break
+        else:
+            in_the_way.append(note)
+            continue
+        if note.archived_ms is None:
+            taken.add((moved[-1].project, note.key))
+    return Moved(tuple(moved), tuple(in_the_way))
+
+
+def _has_the_topic(held: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
+    """Whether the project of a live note has another live one of its topic."""
+    if note.archived_ms is not None or note.key is None:
+        return False
+    return (note.project, note.key) in taken or held.keyed(note.kind, note.project, note.key) is not None
+
+
+def assigning(chosen: Callable[[ScopeView], Sequence[Entry]], key: str) -> Decide[Moved]:
+    """The decision that gives notes to the project `key`."""
+
+    def decide(held: ScopeView) -> tuple[Sequence[Change], Moved]:
+        notes = [note for note in chosen(held) if note.project != key]
+        outcome = moved_to(held, notes, {note.project: [key] for note in notes})
+        return outcome.moved, outcome
+
+    return decide

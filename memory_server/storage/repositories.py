@@ -1,0 +1,302 @@
+"""Which repository a folder belongs to, as its files say: git is not started, because a hook may not wait for it.
+
+A linked worktree has a file `.git` that names its folder in the repository, and there `commondir` names the repository
+(gitrepository-layout(5)). A submodule has such a file too, and no `commondir`. The names of a remote are those of
+git-config(1) and of git-clone(1), "GIT URLS".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from memory_server.kernel.link import machine_name, shared_name
+from memory_server.knowledge.projects import NAMED, Project, is_bare_name, unsettled
+from memory_server.storage.projects import has_git, is_ours, nearest
+
+_MOST_BYTES = 1_000_000
+"""Bytes that are read of a file of git: a configuration with ten thousand branches has as many."""
+_MOST_KEY_BYTES = 300
+"""Bytes of a path or URL in a key that is sent: in a header each may become three, of the 16,384 of a head."""
+_LONG_NAME_CHARS = 40
+"""Characters of the name of a folder that are kept where its path is too long."""
+_MOST_NAME_CHARS = 200
+"""Characters of the name of a project, as of the setting `knowledge.project`."""
+_OURS, _ORIGIN, _WORKTREE = "memory-server.project", "remote.origin.url", "core.worktree"
+_SECTION = re.compile(r'\s{0,99}\[\s{0,99}([\w.-]{1,99})(?:\s{1,99}"((?:[^"\\\n]|\\.){0,999})")?\s{0,99}\]')
+_SETTING = re.compile(r"\s{0,99}([A-Za-z][\w-]{0,99})\s{0,99}=\s{0,99}(.{0,2000})")
+_SCP = re.compile(r"(?:[^@/:\s]{1,200}@)?([^@/:\s]{1,255}):(?!//)(.{1,2000})", re.DOTALL)
+"""`git@host:path`, the other form of a URL of ssh."""
+_PATH = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+_PORTS = {"ssh": 22, "http": 80, "https": 443, "git": 9418}
+_IGNORE_CASE = ("github.com", "gitlab.com")
+"""Hosts that take the path of a repository in any case."""
+_OF_A_NETWORK = ("arpa", "corp", "home", "internal", "intranet", "lan", "local", "localhost", "private")
+"""Last parts of names that mean another host in another network (RFC 6762, appendix G; RFC 6761; RFC 8375)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A folder with files of a repository. `top`: the folder; `repository`: that of the main checkout, which is another
+    one for a linked worktree; a bare repository is its own. `git`: where the repository has its settings; `called`: the
+    name of the folder by the path that led to it, which may be a link."""
+
+    top: Path
+    repository: Path
+    git: Path
+    called: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryIdentity:
+    """What the settings of a repository say it is. `origin`: the URL it was cloned from, in one form for all ways to
+    it; None: there is none, or another machine may mean another repository by it. `named`: the name that the user
+    gave it by `git config memory-server.project NAME`."""
+
+    origin: str | None = None
+    named: str | None = None
+
+
+def checkout_at(folder: Path) -> Checkout | None:
+    """The checkout that `folder` is in; None: it is in none of this user."""
+    above = nearest(folder, has_git)
+    if above is None:
+        return None
+    top = Path(os.path.realpath(above))
+    mark = top / ".git"
+    # A file or link `.git` may have been copied, or come with an archive, and lead to any repository: it counts only
+    # where that repository knows this checkout, or has no other one.
+    alone = Checkout(top, top, mark, above.name)
+    if mark.is_symlink() or mark.is_dir():
+        return alone
+    git = _path_in(mark, top, "gitdir:")
+    if git is None:
+        return alone
+    common = _path_in(git / "commondir", git)
+    if common is not None:
+        worktree = _path_in(git / "gitdir", git)
+        if worktree is None or not _is_same(worktree, mark):
+            return alone
+        return replace(alone, repository=_folder_of(common), git=common)
+    if "modules" in git.parts:
+        worktrees = _settings_of(git).get(_WORKTREE, [])
+        is_known = len(worktrees) == 1 and _is_same(git / worktrees[0], top)
+        return replace(alone, repository=_folder_of_submodule(top), git=git if is_known else mark)
+    if git.name == ".git" or not (git / "HEAD").is_file():
+        return alone
+    return replace(alone, repository=_folder_of(git), git=git)
+
+
+def _folder_of(git: Path) -> Path:
+    """The folder that people call the repository: the one around `.git`, or around a bare repository that its own
+    file `.git` names; else the bare repository."""
+    if git.name == ".git":
+        return git.parent
+    named = _path_in(git.parent / ".git", git.parent, "gitdir:")
+    if named == git:
+        return git.parent
+    return git
+
+
+def _folder_of_submodule(top: Path) -> Path:
+    """Where a submodule is in the main checkout of what it is a part of."""
+    whole = checkout_at(top.parent)
+    if whole is None or whole.repository == whole.top:
+        return top
+    return whole.repository / top.relative_to(whole.top)
+
+
+def folder_of_work(folder: Path) -> str | None:
+    """The main checkout of the repository that `folder` is in, else `folder` itself; None for the top of the file
+    system, where programs start that have no folder."""
+    checkout = checkout_at(folder)
+    work = folder.absolute() if checkout is None else checkout.repository
+    if work == work.parent:
+        return None
+    return str(work)
+
+
+def identity_of(checkout: Checkout) -> RepositoryIdentity:
+    """What the settings of this repository say it is; nothing where they cannot be read."""
+    settings = _settings_of(checkout.git)
+    urls = settings.get(_ORIGIN, [])
+    origin = normalized(urls[0]) if len(set(urls)) == 1 else None
+    names = [name for name in settings.get(_OURS, []) if 0 < len(name) <= _MOST_NAME_CHARS]
+    return RepositoryIdentity(origin, names[-1] if names else None)
+
+
+def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | None:
+    """The project of a folder: of its repository, else of the folder itself; None for the home folder and the top of
+    the file system, where programs start that have no folder. `on_several_machines`: others use the same store, so
+    that a path needs the name of this machine."""
+    checkout = checkout_at(folder)
+    if checkout is None:
+        return _project_without_git(folder, on_several_machines)
+    identity = identity_of(checkout)
+    key_by_path = _key_of(checkout.repository, on_several_machines)
+    key = identity.origin or key_by_path
+    if identity.named is not None:
+        key = NAMED + identity.named
+    names = dict.fromkeys((checkout.called, checkout.top.name, checkout.repository.name))
+    folder_names = tuple(filter(None, names))
+    if key == key_by_path:
+        return Project(key, names=folder_names)
+    return Project(key, former_keys=(key_by_path,), names=folder_names)
+
+
+def _project_without_git(folder: Path, on_several_machines: bool) -> Project | None:
+    try:
+        work = Path(os.path.realpath(folder))
+    except OSError:
+        return None  # the working directory was removed
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is wanted also where there is no home
+    if str(work) == home or work == work.parent:
+        return None
+    return Project(_key_of(work, on_several_machines))
+
+
+def _key_of(folder: Path, on_several_machines: bool) -> str:
+    path = as_on_disk(folder)
+    if on_several_machines:
+        return shared_key(path)
+    return path
+
+
+def shared_key(key: str) -> str:
+    """A key as other machines know it. A path of this machine becomes `laptop-5f3a9c:~/shop`, where the hash is of the
+    home folder: two users of one machine have two folders `~/shop`. The name of a folder here does not name one
+    there."""
+    if is_bare_name(key):
+        return unsettled(key)
+    if not _PATH.match(key):
+        return key
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is wanted also where there is no home
+    name = shared_name(key, as_on_disk(Path(home)))
+    name = name or key
+    if len(os.fsencode(name)) > _MOST_KEY_BYTES:
+        name = f"{_hash_of(name)[:32]}/{Path(name).name[:_LONG_NAME_CHARS]}"
+    return f"{machine_name()}-{_hash_of(home)[:6]}:{name}"
+
+
+def _hash_of(text: str) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()
+
+
+def normalized(url: str) -> str | None:
+    """A URL of a repository in one form for all ways to it: `github.com/acme/shop`, without user, password, scheme and
+    `.git`. None: another machine may mean another repository by it, as by a path, a name of `~/.ssh/config` or a host
+    of one network."""
+    scp = None if "://" in url else _SCP.fullmatch(url.strip())
+    if scp is not None:
+        host = scp[1].lower()
+        port = None
+        path = scp[2]
+    else:
+        try:
+            parts = urlsplit(url.strip())
+            host = (parts.hostname or "").lower()
+            port = parts.port
+        except ValueError:
+            return None
+        if parts.scheme not in _PORTS:
+            return None
+        if port == _PORTS[parts.scheme]:
+            port = None
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+    labels = host.rstrip(".").split(".")
+    if len(labels) < 2 or labels[-1] in _OF_A_NETWORK or not labels[-1][:1].isalpha():
+        return None
+    path = path.strip("/").removesuffix(".git").strip("/")
+    if not path or len(os.fsencode(path)) > _MOST_KEY_BYTES:
+        return None
+    if host in _IGNORE_CASE:
+        path = path.lower()
+    if port is None:
+        return f"{host}/{path}"
+    return f"{host}:{port}/{path}"
+
+
+def as_on_disk(folder: Path) -> str:
+    """The path in one form for all spellings that lead to the same folder. Where the disk does not tell upper from
+    lower case, or one normal form of Unicode from another, the form is lower case and NFC."""
+    built = Path(folder.anchor)
+    for part in folder.parts[1:]:
+        spelled = unicodedata.normalize("NFC", part).lower()
+        if spelled != part and _is_same(built / part, built / spelled):
+            built /= spelled
+        else:
+            built /= part
+    return str(built)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
+
+
+def _path_in(file: Path, folder: Path, before: str = "") -> Path | None:
+    """The path that a file of git has after `before`, seen from `folder`, without links."""
+    text = _text_of(file)
+    if not text.startswith(before) or not text[len(before) :].strip() or "\0" in text:
+        return None
+    named = text[len(before) :].strip()
+    return Path(os.path.realpath(folder / named))
+
+
+def _text_of(file: Path) -> str:
+    """The text of a small file; "": it cannot be read."""
+    try:
+        if not file.is_file():  # also a pipe, which has no end
+            return ""
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+    except OSError:
+        return ""
+    if len(data) > _MOST_BYTES:
+        return ""
+    return os.fsdecode(data)
+
+
+def _settings_of(git: Path) -> dict[str, list[str]]:
+    """The values of the settings that are used; other files that the configuration includes are not read."""
+    config = git / "config"
+    values: dict[str, list[str]] = {}
+    section = ""
+    if git.is_symlink() or config.is_symlink() or not is_ours(config):
+        return values
+    for line in _text_of(config).splitlines():
+        header = _SECTION.match(line)
+        if header is not None:
+            section = header[1].lower() + (f".{header[2]}" if header[2] is not None else "")
+            line = line[header.end() :]
+        setting = _SETTING.fullmatch(line)
+        if setting is not None:
+            name = f"{section}.{setting[1].lower()}"
+            if name in (_OURS, _ORIGIN, _WORKTREE):
+                values.setdefault(name, []).append(_value_of(setting[2]))
+    return values
+
+
+def _value_of(written: str) -> str:
+    """A value of git-config(1): quotes group, `#` and `;` outside of them begin a comment."""
+    value, quoted, escaped = "", False, False
+    for character in written:
+        if escaped:
+            value += character
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character == '"':
+            quoted = not quoted
+        elif character in "#;" and not quoted:
+            break
+        else:
+            value += character
+    return value.strip()

@@ -1,0 +1,239 @@
+"""Notes belong to a place: projects of one name never meet, and notes of before, which have only a name, are moved to
+their place once or wait under it. In SQLite and in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_entries import entries_of_its_own
+
+from memory_server.kernel.errors import MemoryPaused
+from memory_server.knowledge.entry import Entry, Filter
+from memory_server.knowledge.notes.notes import Notes
+from memory_server.knowledge.policies import Options
+from memory_server.knowledge.ports import EntryStore
+from memory_server.knowledge.projects import (
+    Project,
+    is_bare_name,
+    name_of,
+    named_by_user,
+    projects_meant,
+    shown_names,
+)
+from memory_server.storage.entries.sqlite_store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+NOW = 1_750_000_000_000
+ACME = Project("github.com/acme/backend", ("/work/acme/backend",), ("backend",))
+GLOBEX = Project("/work/globex/backend", (), ("backend",))
+
+
+def clock() -> int:
+    return NOW
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EntryStore]:
+    if request.param == "sqlite":
+        made = SqliteStore(tmp_path / "k.sqlite3", clock)
+        yield made
+        await made.aclose()
+        return
+    with entries_of_its_own() as made_there:
+        yield made_there
+
+
+def at(store: EntryStore, project: Project | None, **more: Any) -> Notes:
+    return Notes(store, clock, Options(here=project, **more))
+
+
+def before(store: EntryStore, name: str) -> Notes:
+    """Notes as the version before this one kept them."""
+    return at(store, Project(name))
+
+
+async def texts(notes: Notes, query: str = "") -> set[str]:
+    return {hit.entry.body for hit in (await notes.recall(query, reinforce=False)).hits}
+
+
+async def keys(store: EntryStore) -> dict[str, str]:
+    """The project of each note, by its text."""
+    held = await store.read((await store.scopes())[0], lambda view: view.entries(Filter(archived=None), order="oldest"))
+    return {entry.body: entry.project for entry in held}
+
+
+async def said_elsewhere(_name: str, _project: Project) -> bool:
+    return True
+
+
+async def test_projects_of_one_name_meet_in_no_way(store: EntryStore) -> None:
+    acme, globex = at(store, ACME), at(store, GLOBEX)
+    assert (await acme.remember("project-tech", "vault", "acme rotates on Monday")).result.action == "created"
+    done = await globex.remember("project-tech", "vault", "globex rotates on Monday")
+    assert (done.result.action, done.result.similar) == ("created", 0)
+    for mine, other, word in ((acme, globex, "acme"), (globex, acme, "globex")):
+        assert await texts(mine, "rotates Monday") == {f"{word} rotates on Monday"}
+        assert await texts(mine) == {f"{word} rotates on Monday"}
+        assert [entry.body for entry in (await mine.listed())[0]] == [f"{word} rotates on Monday"]
+        assert f"{word} rotates" in (await mine.pages())["project-tech"]
+        assert f"{word} rotates" not in (await other.pages())["project-tech"]
+    assert (await acme.reindex()).merged == ()
+
+
+async def test_a_project_of_the_call_counts_more_than_that_of_the_process(store: EntryStore) -> None:
+    server = at(store, ACME)
+    await server.remember("project-tech", "vault", "of globex", project=GLOBEX)
+    await server.remember("project-tech", "vault", "of acme")
+    assert {hit.entry.body for hit in (await server.recall("of", project=GLOBEX)).hits} == {"of globex"}
+    assert [entry.body for entry in (await server.listed(project=GLOBEX))[0]] == ["of globex"]
+    assert "of acme" not in (await server.pages(project=GLOBEX))["project-tech"]
+
+
+async def test_without_a_project_all_are_found_if_asked_for_and_none_comes_unasked(store: EntryStore) -> None:
+    nowhere = at(store, None)
+    await at(store, ACME).remember("project-tech", "vault", "the vault of acme")
+    await nowhere.remember("tech", "general", "a vault is a safe")
+    assert await texts(nowhere, "vault") == {"the vault of acme", "a vault is a safe"}
+    unasked = await nowhere.recall("vault", reinforce=False, unasked=True)
+    assert {hit.entry.body for hit in unasked.hits} == {"a vault is a safe"}
+
+
+async def test_notes_of_before_are_moved_once_and_the_move_is_in_the_history(store: EntryStore) -> None:
+    old = before(store, "backend")
+    await old.remember("project-tech", "vault", "old text")
+    gone = (await old.remember("project-tech", "gone", "deleted text")).entry
+    await old.delete(gone.id)
+    acme = at(store, ACME)
+    assert (await acme.remember("project-tech", "vault", "new text")).result.action == "updated"
+    assert await keys(store) == {"new text": ACME.key, "deleted text": ACME.key}
+    assert [done.op for _scope, done in await store.operations()][:2] == ["remember", "assign"]
+    assert await texts(at(store, GLOBEX)) == set()
+    await acme.recall("text")
+    assert [done.op for _scope, done in await store.operations()].count("assign") == 1
+
+
+@pytest.mark.parametrize("known_by", ["a folder of a turn", "a note"])
+async def test_notes_of_a_name_that_two_folders_have_wait_and_a_sentence_says_so(
+    store: EntryStore, known_by: str
+) -> None:
+    await before(store, "backend").remember("project-tech", "vault", "whose is this?")
+    if known_by == "a note":
+        await at(store, GLOBEX, is_elsewhere=said_elsewhere).remember("project-tech", "x", "of globex")
+    acme = at(store, ACME, is_elsewhere=said_elsewhere)
+    assert await texts(acme, "whose") == set()
+    sentence = await acme.waiting()
+    assert sentence is not None
+    assert "1 note from before" in sentence
+    assert "memory-server knowledge assign backend" in sentence
+    assert await at(store, GLOBEX).waiting() == sentence
+    assert await at(store, Project("/work/shop", (), ("shop",))).waiting() is None
+    assert (await keys(store))["whose is this?"] == "?backend"
+    await before(store, "backend").remember("project-tech", "later", "imported later")
+    assert await texts(at(store, GLOBEX), "imported later") == set()  # the name is known to be of two
+
+
+async def test_a_note_of_before_is_not_lost_where_the_project_has_one_of_its_topic(store: EntryStore) -> None:
+    await at(store, ACME).remember("project-tech", "vault", "newer")
+    await before(store, "backend").remember("project-tech", "vault", "older")
+    await before(store, "/work/acme/backend").remember("project-tech", "vault", "before it had a URL")
+    acme = at(store, ACME)
+    assert await texts(acme) == {"newer"}
+    assert await keys(store) == {
+        "newer": ACME.key,
+        "older": "?backend",
+        "before it had a URL": "/work/acme/backend",
+    }
+    assert await acme.waiting() is not None
+
+
+async def test_what_was_noted_before_a_repository_had_a_url_stays_with_it(store: EntryStore) -> None:
+    await at(store, Project("/work/acme/backend")).remember("project-tech", "vault", "noted early")
+    assert await texts(at(store, ACME, is_elsewhere=said_elsewhere)) == {"noted early"}
+
+
+async def test_the_setting_takes_what_was_noted_under_its_name_and_no_folder_does(store: EntryStore) -> None:
+    await before(store, "backend").remember("project-tech", "a", "by the setting of before")
+    named = at(store, named_by_user("backend"), is_elsewhere=said_elsewhere)
+    await named.remember("project-tech", "b", "by the setting")
+    assert await texts(at(store, ACME)) == set()
+    assert await texts(named) == {"by the setting of before", "by the setting"}
+
+
+async def test_while_nothing_may_be_stored_notes_of_before_are_read_where_they_are(store: EntryStore) -> None:
+    def refuse() -> None:
+        raise MemoryPaused("paused")
+
+    await before(store, "backend").remember("project-tech", "vault", "old text")
+    assert await texts(at(store, ACME, refuse=refuse)) == {"old text"}
+    assert await keys(store) == {"old text": "backend"}
+    assert await texts(at(store, ACME, refuse=refuse, is_elsewhere=said_elsewhere)) == set()
+
+
+async def test_notes_are_assigned_and_one_that_is_in_the_way_stays(store: EntryStore) -> None:
+    await at(store, GLOBEX).remember("project-tech", "vault", "theirs")
+    await at(store, GLOBEX).remember("project-tech", "port", "8080")
+    acme = at(store, ACME)
+    await acme.remember("project-tech", "vault", "ours")
+
+    def of_globex(held: Any) -> Sequence[Entry]:
+        entries: list[Entry] = held.entries(Filter(projects=(GLOBEX.key,)))
+        return entries
+
+    tried = await acme.assign(of_globex, ACME.key, dry_run=True)
+    assert (len(tried.result.moved), tried.change_id) == (1, None)
+    done = await acme.assign(of_globex, ACME.key)
+    assert [note.title for note in done.result.moved] == ["port"]
+    assert [note.title for note in done.result.in_the_way] == ["vault"]
+    assert await texts(acme) == {"ours", "8080"}
+    assert await acme.project_counts() == {ACME.key: 2, GLOBEX.key: 1}
+
+
+NAMES = [
+    (["/work/shop"], ["shop"]),
+    (["/acme/backend", "/globex/backend"], ["acme/backend", "globex/backend"]),
+    (["/a/x/backend", "/b/x/backend", "/b/web"], ["a/x/backend", "b/x/backend", "web"]),
+    (["github.com/acme/backend", "/acme/backend"], ["github.com/acme/backend", "/acme/backend"]),
+    (["name:shop", "shop", "?shop"], ["name:shop", "shop", "?shop"]),
+    (["laptop-5f3a9c:~/shop", "desk-5f3a9c:~/shop"], ["laptop-5f3a9c:~/shop", "desk-5f3a9c:~/shop"]),
+    (["C:\\work\\shop", "/srv/shop.git"], ["work/shop", "srv/shop"]),
+    (["", "/"], ["/"]),
+]
+
+
+@pytest.mark.parametrize(("given", "shown"), NAMES)
+def test_a_name_has_as_much_of_the_place_as_tells_it_from_others(given: list[str], shown: list[str]) -> None:
+    names = shown_names(given)
+    assert [names[key] for key in given if key] == shown
+    assert len(set(names.values())) == len(names)
+
+
+MEANT = [
+    ("backend", ["backend"]),
+    ("acme/backend", ["github.com/acme/backend"]),
+    ("/globex/backend", ["/globex/backend"]),
+    ("shop", ["/work/shop"]),
+    ("shop.git", ["/work/shop"]),
+    ("end", []),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("word", "meant"), MEANT)
+def test_a_person_names_a_project_by_its_ending(word: str, meant: list[str]) -> None:
+    known = ["github.com/acme/backend", "/globex/backend", "?backend", "backend", "/work/shop"]
+    assert projects_meant(word, known) == meant
+    assert projects_meant("backend", [key for key in known if key != "backend"]) == [
+        "/globex/backend",
+        "?backend",
+        "github.com/acme/backend",
+    ]
+
+
+def test_a_bare_name_is_no_place() -> None:
+    keys_of_places = ("github.com/a/b", "/a", "C:\\a", "name:a", "?a", "laptop-1:~/a", "")
+    assert not any(map(is_bare_name, keys_of_places))
+    assert is_bare_name("shop")
+    assert [name_of(key) for key in ("github.com/a/b", "/srv/b.git", "name:b", "?b", "b", "laptop-1:~/b")] == ["b"] * 6

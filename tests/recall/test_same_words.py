@@ -1,0 +1,82 @@
+"""Of two facts with the same words the newer comes first, however often the older one was recalled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory_server.app import App, open_memory
+from memory_server.config import Settings
+from memory_server.conversations.recall.relevance import MatchedWord
+from memory_server.conversations.recall.same_words import Held, Lent, Standing, lent_points
+from memory_server.kernel.messages import Message
+from memory_server.kernel.times import DAY_MS
+from memory_server.tools.insight import explain_recall
+
+pytestmark = pytest.mark.anyio
+PHONES = "My phone number is 0660 111 222.", "My phone number is 0699 333 444."
+NUMBERS = "我的电话号码是 0660 111 222", "我的电话号码是 0699 333 444"
+
+
+def words(*shared: str) -> list[MatchedWord]:
+    return [MatchedWord(word, 10.0, 10.0, 1.0, telling=True, last=True, when=False, asks=False) for word in shared]
+
+
+@pytest.mark.parametrize(
+    ("standings", "shared", "lent"),
+    [
+        ([Standing(1, 40, 15), Standing(2, 40, 0)], ["phone", "phone"], {1: Lent(15, 0)}),
+        ([Standing(1, 40, 15), Standing(2, 40, 5)], ["phone", "phone"], {1: Lent(10, 0)}),
+        ([Standing(1, 40, 15), Standing(2, 30, 0)], ["phone", "phone"], {}),
+        ([Standing(1, 40, 15), Standing(2, 40, 0)], ["phone", "number"], {}),
+        ([Standing(1, 40, 0), Standing(2, 40, 15)], ["phone", "phone"], {}),
+        ([Standing(1, 40, 0), Standing(2, 40, 0)], ["phone", "phone"], {}),
+        ([Standing(1, 40, 9), Standing(2, 40, 0), Standing(3, 40, 0)], ["a", "a", "a"], {1: Lent(9, 0), 2: Lent(9, 0)}),
+    ],
+    ids=["newer", "recalled less", "shares less", "other words", "newer is ahead", "never recalled", "three"],
+)
+def test_who_gets_points(standings: list[Standing], shared: list[str], lent: dict[int, Lent]) -> None:
+    assert lent_points(standings, lambda number: Held(words(shared[number]), [shared[number], "0660"])) == lent
+
+
+def test_a_text_that_says_other_things_too_gets_none() -> None:
+    standings = [Standing(1, 40, 15), Standing(2, 40, 0)]
+    long = ["phone", "garden", "winter", "ladder"]
+    assert lent_points(standings, lambda number: Held(words("phone"), long)) == {}
+
+
+async def _asked_often(app: App, texts: tuple[str, str], question: str) -> list[str]:
+    """The texts that come after a question, which had been asked often before the second one was stored."""
+    memories = app.conversation().short_term
+    now = app.clock()
+    await memories.add([Message("user", texts[0], now - 200 * DAY_MS)])
+    for _ in range(4):
+        await memories.search([Message("user", question)])
+    await memories.add([Message("user", texts[1], now - 60 * DAY_MS)])
+    recall = (await memories.search([Message("user", question)])).recall
+    return [recalled.memory.text for recalled in (*recall.top, *recall.next)]
+
+
+@pytest.mark.parametrize("brief", [False, True], ids=["indexed", "at once"])
+@pytest.mark.parametrize(
+    ("texts", "question"), [(PHONES, "What is my phone number?"), (NUMBERS, "我的电话号码是多少？")], ids=["en", "zh"]
+)
+async def test_the_newer_fact_comes_first(
+    texts: tuple[str, str], question: str, brief: bool, tmp_path: Path, elsewhere: None
+) -> None:
+    async with App(Settings(seed=1, data_dir=tmp_path / "data"), brief=brief) as app:
+        came = await _asked_often(app, texts, question)
+    assert came == [f"user: {texts[1]}", f"user: {texts[0]}"]
+
+
+async def test_the_explanation_names_the_older_one(tmp_path: Path, elsewhere: None) -> None:
+    async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
+        await _asked_often(app, PHONES, "What is my phone number?")
+        older, newer = sorted(await app.conversation().short_term.memories(), key=lambda memory: memory.time_ms)
+        asked = [Message("user", "What is my phone number?")]
+        made = await explain_recall.function(app.call, asked, memory_id=newer.id)
+    assert f"shares the same words as {older.id}" in str(made)
+    assert made.older == older.id
+    points = made.match + made.around + made.span + made.cue - made.decay + made.score + made.lent
+    assert made.relevance == pytest.approx(points, abs=0.06)

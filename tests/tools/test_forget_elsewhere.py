@@ -1,0 +1,36 @@
+"""The tool `forget` says where the words stay that it does not forget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory_server.app import open_memory
+from memory_server.config import Settings
+from memory_server.kernel.messages import Message
+from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.tools.turn import forget
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("confirm", [False, True], ids=["asked", "confirmed"])
+async def test_each_place_that_keeps_the_words_is_counted(confirm: bool, tmp_path: Path, elsewhere: None) -> None:
+    settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
+    async with open_memory(tmp_path / "data", settings=settings) as app:
+        await app.conversation().short_term.add([Message("user", "Dr Quillon is my therapist")])
+        await app.conversation("other").short_term.add([Message("user", "Quillon said so")])
+        await app.knowledge.sessions.add(SessionIds("ann"), "Quillon is in Elm Lane", mode="direct")
+        await app.knowledge.layers["project"].save("quillon", "Quillon, Elm Lane 4")
+        made = await forget.function(app.call, "Quillon", confirm=confirm)
+        nothing = await forget.function(app.call, "zebra")
+        only_elsewhere = await forget.function(app.call, "Elm")
+    places = {place.what: place.count for place in made.alsoIn}
+    assert made.found == 1
+    assert places == {"memories of other conversations": 1, "sessions": 1, "layers": 1}
+    assert "memories of other conversations: 1" in str(made)
+    assert nothing.alsoIn == []
+    assert "do not forget" not in str(nothing)
+    assert only_elsewhere.found == 0
+    assert "(sessions: 1, layers: 1)" in str(only_elsewhere)
