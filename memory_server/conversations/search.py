@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
-from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements
+from memory_server.conversations.recall.selection import HeldBack, Recall, held_in, reinforcements
 from memory_server.conversations.recall.words import RecallQuery, speakers_of
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
@@ -38,11 +38,9 @@ VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.2
 """How long a search waits for vectors, and one that nobody asked for: a hook takes its question back after 0.5 s
 (`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 PLAIN_AT_MOST = 1_500
-"""Memories up to which the first search of a process makes no index: it takes 31 ms for 1,000, and numpy with an index
-130 ms."""
+"""Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
 _DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
-
 _SAID_AGAIN = 3
 """How often a search is repeated without what the messages hold; it may bring more of that."""
 
@@ -133,7 +131,7 @@ class ShortTermSearch:
         found = await self._searched(query, asking)
         said = frozenset() if said_again else {message.content.strip() for message in as_said(recent)}
         for _ in range(_SAID_AGAIN):
-            if not (again := _held_in(said, found.recall)):
+            if not (again := held_in(said, found.recall)):
                 break
             asking = replace(asking, without=asking.without | again)
             found = await self._searched(query, asking)
@@ -385,12 +383,6 @@ class ShortTermSearch:
         done = dict(zip(gains, await asyncio.gather(*map(reinforce, gains)), strict=True))
         changes = {name: made for name, (made, _) in done.items() if made is not None}
         return changes, tuple(name for name, (_, written) in done.items() if not written)
-
-
-def _held_in(said: Collection[str], recall: Recall) -> set[str]:
-    """The ids of what came though the messages, whose texts are `said`, hold all of it."""
-    came = (each.memory for tier in (recall.top, recall.next, recall.flashback) for each in tier)
-    return {one.id for one in came if one.messages and all(part.content.strip() in said for part in one.messages)}
 
 
 def _is_sooner_without_index(state: ConversationState) -> bool:
