@@ -17,6 +17,7 @@ from memory_server.config import Settings, home_of
 from memory_server.config.recall import parameters
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS
+from memory_server.conversations.search import DECISIONS
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
 from memory_server.kernel.collecting import collect_from_now_on
@@ -281,16 +282,14 @@ class App:
         )
 
     async def warm(self) -> None:
-        """Load the dictionary and numpy and start a trigger worker before the first use, which reports a failure."""
+        """Load the dictionary before the first use, then what a small first search does without: worker and numpy."""
         import nlp
 
-        selection = "memory_server.conversations.recall.indexed_selection"
         load = [asyncio.to_thread(nlp.load)]
         if self.memories.services.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
         results: list[object] = await asyncio.gather(*load, return_exceptions=True)
-        # What the first search of a small conversation does without comes after that: it would take its time.
-        for later in (self.sandbox.warm(), asyncio.to_thread(import_module, selection)):
+        for later in (self.sandbox.warm(), asyncio.to_thread(import_module, DECISIONS)):
             results += await asyncio.gather(later, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):

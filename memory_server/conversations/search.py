@@ -32,18 +32,16 @@ if TYPE_CHECKING:
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 WORTH_A_THREAD, WORTH_A_THREAD_CHARS = 1_000, 100_000
-"""With this many memories, or characters of them, indexing takes more than some 15 ms; fewer are indexed by the
-decision itself."""
+"""With this many memories, or characters of them, indexing takes over 15 ms; the decision itself indexes fewer."""
 VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.2
 """How long a search waits for vectors, and one that nobody asked for: a hook takes its question back after 0.5 s
 (`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 PLAIN_AT_MOST = 1_500
 """Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
-_DECISIONS = "memory_server.conversations.recall.indexed_selection"
+DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
 _SAID_AGAIN = 3
 """How often a search is repeated without what the messages hold; it may bring more of that."""
-
 Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 """How near memories are by meaning, by conversation and id."""
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
@@ -51,8 +49,8 @@ NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A search, with the change ids of its reinforcements by conversation, the conversations whose memories came but
-    could not be written (locked or read-only), and those of the scope that could not be read, with the file."""
+    """A search, with the change ids of its reinforcements by conversation, the conversations with memories that came
+    but could not be written (locked, read-only), and those of the scope that could not be read, with the file."""
 
     recall: Recall
     changes: Mapping[str, str] = field(default_factory=dict)
@@ -228,6 +226,8 @@ class ShortTermSearch:
         if state is not None and (self._services.brief or _is_sooner_without_index(state)):
             cosines, reason = await self._cosines([state], query, asked=asking.asked)
             found = self._plainly(state, query, cosines, asking)
+            if not self._services.brief:  # for the next search
+                asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
             return replace(found, only_words=reason)
         states, unread = await self._read(ids)
         if not states:
@@ -280,9 +280,9 @@ class ShortTermSearch:
     async def _prepare(self, state: ConversationState, least: int) -> None:
         """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or fewer than
         `least` memories. If the store replaced the state meanwhile, `index_of` makes the index later."""
-        if _DECISIONS not in sys.modules:
+        if DECISIONS not in sys.modules:
             # Only a process that was not warmed up imports it here; the decision itself runs in the event loop.
-            await asyncio.to_thread(import_module, _DECISIONS)
+            await asyncio.to_thread(import_module, DECISIONS)
         if len(state.short_term) < least and not _is_long(state):
             return
         from memory_server.conversations.recall.index import Index
@@ -387,7 +387,7 @@ class ShortTermSearch:
 
 def _is_sooner_without_index(state: ConversationState) -> bool:
     """Whether a search is: in a process that has not imported numpy yet, which takes as long as several plain ones."""
-    return _DECISIONS not in sys.modules and len(state.short_term) <= PLAIN_AT_MOST and not _is_long(state)
+    return DECISIONS not in sys.modules and len(state.short_term) <= PLAIN_AT_MOST and not _is_long(state)
 
 
 def _is_long(state: ConversationState) -> bool:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -417,9 +418,10 @@ async def test_a_search_before_numpy_is_imported_brings_the_same(
         found = await Conversations(around).get("chat").short_term.search([ASK], reinforce=False)
         return found.recall, (await store.read("chat")).follower is None
 
+    import_module(search.DECISIONS)
     indexed, without_index = await searched()
     assert (len(indexed.top), without_index) == (2, False)
-    monkeypatch.delitem(sys.modules, search._DECISIONS)
+    monkeypatch.delitem(sys.modules, search.DECISIONS)
     plain, without_index = await searched()
     assert without_index
     for tier in ("top", "next", "flashback"):
