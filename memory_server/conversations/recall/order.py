@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.overviews import pinned_points, spread
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
 from memory_server.conversations.recall.relevance import Receipt, cue_points, match_needed
-from memory_server.conversations.recall.same_words import LOOKED_AT, Held, Standing, lent_points
+from memory_server.conversations.recall.same_words import LOOKED_AT, Lent, Standing, lent_points, telling_words
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 
@@ -67,59 +67,60 @@ class Cosines:
         return [float(self.by_row[row]) for row in self.rows]
 
 
-class Counted(Protocol):
-    """All memories of a search with their points. `relevance`: of each row, without the points that the order gives.
-    `eligible`: those that nothing excludes."""
+if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
 
-    @property
-    def query(self) -> RecallQuery: ...
+    class Counted(Protocol):
+        """All memories of a search with their points. Eligible rows are those that nothing excludes."""
 
-    @property
-    def parameters(self) -> RecallParameters: ...
+        @property
+        def query(self) -> RecallQuery: ...
 
-    @property
-    def size(self) -> int:
-        """How many memories were searched."""
+        @property
+        def parameters(self) -> RecallParameters: ...
 
-    def candidates(self) -> Rows:
-        """The eligible rows that are relevant enough to come."""
+        @property
+        def size(self) -> int:
+            """How many memories were searched."""
 
-    def relevant_beside(self, enough: float) -> Rows:
-        """The candidates, and the eligible rows of at least this relevance that share any word."""
+        def candidates(self) -> Rows:
+            """The eligible rows that are relevant enough to come."""
 
-    def best_first(self, rows: Rows, worth: Any) -> Iterator[int]:
-        """Rows by their worth, greatest first; of equal ones the newest first, then by id. Lazy."""
+        def relevant_beside(self, enough: float) -> Rows:
+            """The candidates, and the eligible rows of at least this relevance that share any word."""
 
-    def relevance(self) -> Any:
-        """The relevance of each row, to which the order adds."""
+        def best_first(self, rows: Rows, worth: Any) -> Iterator[int]:
+            """Rows by their worth, greatest first; of equal ones the newest first, then by id. Lazy."""
 
-    def at_least(self, rows: Rows, least: float) -> Rows:
-        """Those of `rows` whose relevance, with what was added, is so much."""
+        def relevance(self) -> Any:
+            """The relevance of each row, to which the order adds."""
 
-    def among(self, rows: Rows, few: Iterable[int]) -> set[int]:
-        """Those of `few` that are among `rows`."""
+        def at_least(self, rows: Rows, least: float) -> Rows:
+            """Those of `rows` whose relevance, with what was added, is so much."""
 
-    def eligible_rows(self) -> Sequence[int]: ...
+        def among(self, rows: Rows, few: Iterable[int]) -> set[int]:
+            """Those of `few` that are among `rows`."""
 
-    def sharing(self) -> Rows:
-        """The eligible rows that share something."""
+        def eligible_rows(self) -> Sequence[int]: ...
 
-    def cosines(self) -> Cosines | None:
-        """How near eligible rows are by meaning; None: the search knows no vectors."""
+        def sharing(self) -> Rows:
+            """The eligible rows that share something."""
 
-    def memory(self, row: int) -> ShortTermMemory: ...
+        def cosines(self) -> Cosines | None:
+            """How near eligible rows are by meaning; None: the search knows no vectors."""
 
-    def time_ms(self, row: int) -> int: ...
+        def memory(self, row: int) -> ShortTermMemory: ...
 
-    def standing(self, row: int) -> Standing: ...
+        def time_ms(self, row: int) -> int: ...
 
-    def receipt(self, row: int) -> Receipt:
-        """The receipt, without the points that the order gives."""
+        def standing(self, row: int) -> Standing: ...
 
-    def kept_in(self, row: int) -> str | None: ...
+        def receipt(self, row: int) -> Receipt:
+            """The receipt, without the points that the order gives."""
 
-    def said_next(self, row: int) -> int | None:
-        """The row that was said next after `row` in its episode, if it is eligible."""
+        def kept_in(self, row: int) -> str | None: ...
+
+        def said_next(self, row: int) -> int | None:
+            """The row that was said next after `row` in its episode, if it is eligible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,24 +140,17 @@ class Nearnesses:
         return Nearness(cosine, rank, word_rank, cosine >= self.needed)
 
 
-@dataclass(frozen=True, slots=True)
-class Lending:
-    """The points that a row gets from `older`, which shares the same words."""
-
-    points: float
-    older: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
     """What was decided. `chosen`: the rows that came as top and next, best first. `passed_over`: relevant rows that the
-    rule of spacing held back while there was a free place, each with the chosen row near it. `cues`, `lent`: points
-    that rows gained. `least_beside`: the relevance that is needed beside the best memory; 0: any."""
+    rule of spacing held back while there was a free place, each with the chosen row near it. `cues`: points that rows
+    gained for what is asked; `lent`: those that they got from the row of an older memory. `least_beside`: the
+    relevance that is needed beside the best memory; 0: any."""
 
     chosen: Sequence[int]
     passed_over: Mapping[int, int] = field(default_factory=dict)
     cues: Mapping[int, float] = field(default_factory=dict)
-    lent: Mapping[int, Lending] = field(default_factory=dict)
+    lent: Mapping[int, Lent] = field(default_factory=dict)
     least_beside: float = 0.0
     nearness: Nearnesses | None = None
 
@@ -220,19 +214,19 @@ def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
     return {row: gained for row, gained in gains.items() if gained}
 
 
-def _lent(counted: Counted, rows: Rows) -> dict[int, Lending]:
+def _lent(counted: Counted, rows: Rows) -> dict[int, Lent]:
     """The points that leading candidates get from older ones with the same words."""
     best = list(islice(counted.best_first(rows, counted.relevance()), LOOKED_AT))
     standings = list(map(counted.standing, best))
     if not any(standing.score for standing in standings):
         return {}
 
-    def held_by(number: int) -> Held:
+    def words_of(number: int) -> frozenset[str]:
         row = best[number]
-        return Held(counted.receipt(row).matched, counted.memory(row).words)
+        return telling_words(counted.receipt(row).matched, counted.memory(row).words)
 
-    lent = lent_points(standings, held_by)
-    return {best[newer]: Lending(gained.points, best[gained.older]) for newer, gained in lent.items()}
+    lent = lent_points(standings, words_of)
+    return {best[newer]: Lent(gained.points, best[gained.older]) for newer, gained in lent.items()}
 
 
 def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:

@@ -17,7 +17,7 @@ from struct import pack, unpack
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.typos import Vocabulary, corrected
+from memory_server.conversations.recall.typos import Vocabulary, can_be_corrected, corrected
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
 from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
@@ -227,7 +227,8 @@ def receipts(
 ) -> list[Receipt]:
     """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
     counts twice."""
-    query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
+    if can_be_corrected(query, parameters):
+        query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
     place = {word: number for number, word in enumerate(query.words)}
     found = [_shared(memory, query, place, wording) for memory in memories]
     holders = Counter(key for shared in found for key, _ in shared)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
@@ -19,7 +19,6 @@ from memory_server.conversations.recall.exclusions import Exclusion, exclusion_o
 from memory_server.conversations.recall.flashbacks import flashbacks
 from memory_server.conversations.recall.order import (
     Cosines,
-    Counted,
     NearMiss,
     Order,
     Recalled,
@@ -35,6 +34,9 @@ from memory_server.conversations.recall.relevance import Receipt, receipts
 from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.messages import NOTHING, Session
+
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.order import Counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,11 @@ class Scanned:
         return [row for row in self.eligible_rows() if self._may_come(row)]
 
     def _may_come(self, row: int) -> bool:
-        return may_come(self.receipts[row], self.query, self.size, self.parameters)
+        receipt = self.receipts[row]
+        shares_something = receipt.matched or receipt.shared > 0.0 or receipt.overview
+        if self.parameters.must_share and not shares_something:
+            return False  # as most memories
+        return may_come(receipt, self.query, self.size, self.parameters)
 
     def relevant_beside(self, enough: float) -> list[int]:
         def is_beside(row: int) -> bool:
