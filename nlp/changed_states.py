@@ -12,81 +12,63 @@ from typing import Final, NamedTuple
 
 from nlp.once import Once
 
+_SOMEBODY: Final = r"(?:i|you|we|he|she|they|(?:my|your|our|his|her|their) \w{1,20}|[^\W\d_]{1,20})"
+_THEIR: Final = r"(?:my|your|our|his|her|their|[^\W\d_]{1,20}'s)"
+
 
 class State(NamedTuple):
-    """`asked`: the words of questions about it. `english`: stems of the words of its changes; `chinese`: these words in
-    Chinese, as a segmentation and as pairs of characters find them."""
+    """`question`: the pattern of questions about it, for a person. `english`: stems of the words of its changes;
+    `chinese`: these words in Chinese, as a segmentation and as pairs of characters find them."""
 
-    asked: str
+    question: str
     english: tuple[str, ...]
     chinese: tuple[str, ...]
 
 
 STATES: Final = (
     State(
-        r"\b(?:live|living|lives|address)\b|住[在哪的址]|地址|家在",
+        rf"\b(?:do|does|did|are|is) {_SOMEBODY} (?:live|living)\b|\b{_THEIR} (?:home )?address\b"
+        r"|住[在哪]|[我你他她](?:的|家)?的?(?:住址|地址)|家在",
         ("move", "reloc"),
         ("搬家", "搬到", "搬去", "搬进"),
     ),
     State(
-        r"\bwhere\b.{0,20}\bwork|\bjob\b|\bemployer\b|在哪.{0,4}(?:工作|上班)|[什甚]么工作|职业",
+        rf"\bwhere (?:do|does|did) {_SOMEBODY} work\b|\b{_THEIR} (?:new |current )?(?:job|employer)\b"
+        r"|在哪.{0,4}(?:工作|上班)|[做是]什么工作",
         ("quit", "hire", "resign", "retir"),
         ("跳槽", "离职", "入职", "辞职", "退休"),
     ),
     State(
-        r"\b(?:boyfriend|girlfriend|husband|wife|partner|dating|single|married)\b|男朋友|女朋友|男友|女友|老公|老婆|单身",
+        rf"\b{_THEIR} (?:boyfriend|girlfriend|husband|wife)\b|\bam i (?:single|married)\b"
+        r"|[我你他她]的?(?:男朋友|女朋友|男友|女友|老公|老婆)",
         ("divorc", "engag", "breakup"),
         ("分手", "离婚", "订婚", "复合"),
     ),
     State(
-        r"\bwhere\b.{0,20}\bstud|\bwhich (?:school|university|college)\b|在哪.{0,4}(?:上学|读书)|哪.{0,2}(?:学校|大学)",
+        rf"\bwhere (?:do|does|did) {_SOMEBODY} study\b|\bwhich (?:school|university|college) (?:do|does|did)\b"
+        r"|在哪.{0,4}(?:上学|读书)|[我你他她].{0,4}哪.{0,2}(?:学校|大学)",
         ("graduat",),
         ("毕业", "转学", "退学", "考上"),
     ),
 )
 _HINTS: Final = (
-    *(
-        "live",
-        "living",
-        "address",
-        "work",
-        "job",
-        "employer",
-        "friend",
-        "husband",
-        "wife",
-        "partner",
-        "dating",
-        "single",
-    ),
-    *(
-        "married",
-        "stud",
-        "school",
-        "college",
-        "university",
-        "住",
-        "址",
-        "家在",
-        "工作",
-        "职业",
-        "上班",
-        "友",
-        "老公",
-        "老婆",
-    ),
-    *("单身", "上学", "读书", "学校", "大学"),
+    *("liv", "address", "work", "job", "employer", "friend", "husband", "wife", "single", "married", "study"),
+    *("school", "university", "college", "住", "址", "家在", "工作", "上班", "友", "老公", "老婆", "上学", "读书"),
+    *("学校", "大学"),
 )
 """Parts of all such questions: most questions have none, and the expression takes 2 ms to compile."""
-_ASKED: Final = Once(lambda: re.compile("|".join(f"({state.asked})" for state in STATES), re.IGNORECASE))
+_QUESTIONS: Final = Once(lambda: re.compile("|".join(f"({state.question})" for state in STATES), re.IGNORECASE))
 
 
 def words_of_change(question: str) -> tuple[str, ...]:
-    """The words in which people tell that changed what `question` asks for, in its language; none if it asks for
-    something else. The question must be in normal form."""
+    """The words by which people say that a state has changed, if `question` asks for such a state; in the languages of
+    the question, which must be in normal form."""
     if not any(hint in question.lower() for hint in _HINTS):
         return ()
-    asked = {match.lastindex for match in _ASKED().finditer(question)}
-    chinese = any("\u4e00" <= char <= "\u9fff" for char in question)
-    states = [state for number, state in enumerate(STATES, 1) if number in asked]
-    return tuple(word for state in states for word in (state.chinese if chinese else state.english))
+    numbers = {match.lastindex for match in _QUESTIONS().finditer(question)}
+    states = [state for number, state in enumerate(STATES, 1) if number in numbers]
+    is_chinese = any("\u4e00" <= char <= "\u9fff" for char in question)
+    is_english = any(char.isascii() and char.isalpha() for char in question)
+    chinese = [word for state in states for word in state.chinese] if is_chinese else []
+    english = [word for state in states for word in state.english] if is_english else []
+    return (*chinese, *english)

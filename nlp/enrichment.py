@@ -85,9 +85,11 @@ class QueryTerm(NamedTuple):
     """Whether it only says when, seen from the speaker's day: 今天, now."""
     asks: bool = False
     """Whether it only asks: what."""
+    beside: bool = False
+    """Whether the message does not have it, and it is looked for beside its words."""
 
 
-_CHANGE: Final = QueryTerm(UNKNOWN_WORD_IDF * SCALE / _USUAL_LENGTH, factor=0.7)
+_CHANGE: Final = QueryTerm(UNKNOWN_WORD_IDF * SCALE / _USUAL_LENGTH, factor=0.7, beside=True)
 """How a word counts in which people tell that changed what is asked for: as one of a question of usual length, and less
 than the words that are asked."""
 
@@ -233,7 +235,7 @@ def sought_grams(
         weight = gram_weight(_USUAL_LENGTH)
         for word in _words_of_change(messages[-1].content, options):
             if len(word) == 2 and not word.isascii():
-                found.setdefault(word, QueryTerm(weight, _CHANGE.factor))
+                found.setdefault(word, _CHANGE._replace(weight=weight))
     return found
 
 
@@ -248,7 +250,7 @@ def earlier_factor(
     """The factor on each message before the last one, whose `words` are known."""
     if emphasis.before_question is None or not is_question(messages[-1].content):
         return emphasis.earlier
-    short = sum(sought.telling for sought in words.values()) < _WORDS_OF_A_QUESTION
+    short = sum(sought.telling and not sought.beside for sought in words.values()) < _WORDS_OF_A_QUESTION
     return min(emphasis.earlier, _BEFORE_SHORT_QUESTION) if short else emphasis.before_question
 
 

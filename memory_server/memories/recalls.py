@@ -173,7 +173,7 @@ def _both_ends(text: str) -> str:
 
 def _item(recalled: Recalled, public: str | None) -> Line:
     memory, receipt = recalled.memory, recalled.receipt
-    shared = [word for word in receipt.matched if public is None or word.word.casefold() in public]
+    shared = [word for word in receipt.words_shared if public is None or word.word.casefold() in public]
     heaviest = sorted(shared, key=lambda word: -word.points)[:MOST_WORDS]
     item: Line = {"id": memory.id, "relevance": round(receipt.relevance, 2), "chars": len(memory.text)}
     item["counted"] = round(recalled.counted, 2)

@@ -47,6 +47,10 @@ class SharedWord(Result):
             words="On both weights: less than 1 for what many memories hold, or says little",
         ),
     ]
+    beside: Annotated[bool, From(words="The messages do not have it, and it was looked for too")] = False
+
+    def text(self) -> str:
+        return MatchedWord(self.word, self.inMessages, self.inMemory, self.factor).text()
 
 
 class Other(Result):
@@ -109,8 +113,8 @@ class ExplainResult(Result):
     archived: Removal | None = Field(None, description="Of a memory that was removed")
 
     def __str__(self) -> str:
-        shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
-        words = joined(", ", shared)
+        words = joined(", ", (word.text() for word in self.matchedWords if not word.beside))
+        beside = joined(", ", (word.text() for word in self.matchedWords if word.beside))
         needed: Any = ""
         if self.threshold is not None and self.counted is not None:
             needed = _("; {counted:.2f} points count, {threshold:.2f} are needed", self.counted, self.threshold)
@@ -120,7 +124,7 @@ class ExplainResult(Result):
             "{id} in {conversation}, {age} old: {text}\n"
             "{reason}\n"
             "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} "
-            "+ score {score:g}{needed}. Shared words: {words}.",
+            "+ score {score:g}{lent}{needed}. Shared words: {words}.",
             self.id,
             self.conversation_id,
             self.age,
@@ -133,13 +137,17 @@ class ExplainResult(Result):
             cue,
             self.decay,
             self.score,
+            _(" + older {lent:g}", self.lent) if self.lent else "",
             needed,
             words or _("none"),
         )
+        if beside:
+            sentence = _("Looked for too, because the question asks how something stands: {words}.", beside)
+            told = joined(" ", (told, sentence))
         if self.older is not None:
             sentence = _(
-                "It shares the same words as {older}, which is older: so it counts {lent:g} points more, as often as "
-                "that one was recalled, and comes before it.",
+                "It shares the same words as {older}, which is older and was recalled more: so it counts {lent:.2f} "
+                "points more, as many as the older one has more.",
                 self.older,
                 self.lent,
             )

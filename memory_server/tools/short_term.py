@@ -237,7 +237,7 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
     language = call.memories.language([each.memory.text for each in came])
 
     def item(each: Recalled, tier: str) -> Item:
-        memory, shared = each.memory, {word.word: word.points for word in each.receipt.matched}
+        memory, shared = each.memory, {word.word: word.points for word in each.receipt.words_shared}
         words = joined_words(memory.text, _telling(shared) or shared)
         heaviest, receipt = max(words.values(), default=1.0), each.receipt
         why = reason(tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview)
@@ -283,7 +283,7 @@ def _came(recall: Recall) -> bool:
 
 def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
     """The words that the messages and these memories share, the heaviest first."""
-    shared = [word for item in recalled for word in item.receipt.matched]
+    shared = [word for item in recalled for word in item.receipt.words_shared]
     shared.sort(key=lambda word: -word.points)
     kept: list[str] = []
     for word in (matched.word for matched in shared):

@@ -16,6 +16,7 @@ from memory_server.kernel.messages import Message, said_beginning
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso
+from memory_server.knowledge.sessions.ids import NOBODY
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
@@ -199,14 +200,16 @@ class ForgetResult(Result):
             return self._told()
         places = joined(", ", (_("{what}: {count}", term(place.what), place.count) for place in self.alsoIn))
         sentence = _(
-            "The words also stand in what models do not forget ({places}); the user does it by `memory-server forget "
-            "WORDS`.",
+            "The words also stand elsewhere ({places}). Of other conversations, call again with conversation_id; all "
+            "else the user forgets by `memory-server forget WORDS`.",
             places,
         )
         return joined("\n", [self._told(), sentence])
 
     def _told(self) -> str:
         lines = [f"- {one_line(item.id)} {one_line(item.text)}" for item in self.items]
+        if not self.found and self.alsoIn:
+            return _("Nothing that this call may forget has these words.")
         if not self.found:
             none = _("No memory, trigger, note or ref in use has these words or ids; try fewer or other words.")
             return joined(" ", [none, self.note or _NOT_SEARCHED])
@@ -250,17 +253,28 @@ async def forget(
         call.memories.forgotten[call.session_id] = sought.words, call.memories.services.clock()
     rows = ForgetRow.each(meant[:_MOST_SHOWN])
     note = None if meant else _NOT_SEARCHED
-    also_in = [OtherPlace(what=what, count=count) for what, count in Counter(others).items()] if sought.words else []
+    also_in = [OtherPlace(what=what, count=count) for what, count in others.items()] if sought.words else []
     return ForgetResult(
         found=len(meant), items=rows, forgotten=change is not None, changeId=change, note=note, alsoIn=also_in
     )
 
 
+def _user_of(call: Call) -> str | None:
+    """Whose call this is, as its headers or its session say; None: it is the owner's, as over standard input."""
+    try:
+        caller = call.memories.knowledge.sessions.caller(NOBODY, call.wire)
+    except InvalidInput:
+        return None
+    return caller.user_id if caller.sources.get("user_id") in ("header", "session") else None
+
+
 _OF_OTHERS = N_("memories of other conversations"), N_("triggers of other conversations")
 
 
-async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> tuple[list[Item], list[str]]:
-    """The items that are sought where this call may forget, newest first; and what each of the others is."""
+async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> tuple[list[Item], Counter[str]]:
+    """The items that are sought where this call may forget, newest first; and how many others there are, by what they
+    are. Where it is known whose call this is, facts of other users are not counted: nobody learns what another one
+    has."""
     usual = call.conversations.get(conversation_id).id
     everywhere = conversation_id is None and call.memories.services.scope != OWN
 
@@ -271,5 +285,11 @@ async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> tup
     items = [item for engine in call.memories.engines for item in await engine.find(sought)]
     meant = [item for item in items if is_within_reach(item)]
     of_others = dict(zip(OF_CONVERSATIONS, _OF_OTHERS, strict=True))
-    others = [of_others.get(item.family, item.family) for item in items if not is_within_reach(item)]
+    user = _user_of(call)
+
+    def is_of_another_user(item: Item) -> bool:
+        return item.family == "sessions" and user is not None and item.place != f"sessions/{user}"
+
+    elsewhere = (item for item in items if not is_within_reach(item) and not is_of_another_user(item))
+    others = Counter(of_others.get(item.family, item.family) for item in elsewhere)
     return sorted(meant, key=lambda item: -item.at_ms), others

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeAlias
 
-from sandbox.javascript.spelling import folded, normal, seen
+from sandbox.javascript.spelling import folded, normal
 
 MOST_WORD = 12
 """Characters of a word that are looked for."""
@@ -65,8 +65,6 @@ def search_need(kind: str | None, what: str, role: str, depth: int, glue: str | 
     last so many. `glue`: what joins them; a word may not reach over it. Raises NotUnderstood."""
     window = (role if role in ROLES else "any", depth)
     if kind == "pattern":
-        if seen(what) != what:
-            raise NotUnderstood
         return pattern_need(what, window, glue)
     in_one_spelling = folded(what)
     as_written = word_need(what, window, glue)

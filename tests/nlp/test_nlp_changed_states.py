@@ -24,16 +24,30 @@ from nlp.stems import stem
         ("你还记得我在哪里上班吗？", "跳槽"),
         ("What is my boyfriend's name?", "divorced"),
         ("我女朋友叫什么？", "分手"),
-        ("哪所大学？", "毕业"),
+        ("我读的是哪所大学？", "毕业"),
+        ("where does 小明 live?", "moved"),
+        ("where does 小明 live?", "搬到"),
     ],
 )
 def test_the_words_of_a_change(question: str, word: str) -> None:
     assert stem(word) in words_of_change(question)
 
 
-@pytest.mark.parametrize(
-    "question", ["What is my cat's name?", "我记住了吗？", "Does it work?", "我公司的打印机坏了吗？", ""]
-)
+OTHERS = [
+    "What is my cat's name?",
+    "我记住了吗？",
+    "Does it work?",
+    "我公司的打印机坏了吗？",
+    "What is the IP address of the printer?",
+    "Is there a single config file?",
+    "Where does the worker log go?",
+    "Is the site live?",
+    "Which partner API do we use?",
+    "",
+]
+
+
+@pytest.mark.parametrize("question", OTHERS)
 def test_other_questions_have_none(question: str) -> None:
     assert words_of_change(question) == ()
 

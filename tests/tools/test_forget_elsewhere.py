@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from memory_server.app import open_memory
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
-from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.knowledge.sessions.ids import Identity, RequestInfo, SessionIds
 from memory_server.tools.turn import forget
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +32,16 @@ async def test_each_place_that_keeps_the_words_is_counted(confirm: bool, tmp_pat
     assert places == {"memories of other conversations": 1, "sessions": 1, "layers": 1}
     assert "memories of other conversations: 1" in str(made)
     assert nothing.alsoIn == []
-    assert "do not forget" not in str(nothing)
+    assert "also stand" not in str(nothing)
     assert only_elsewhere.found == 0
+    assert "No memory" not in str(only_elsewhere), "what was just counted is not denied"
     assert "(sessions: 1, layers: 1)" in str(only_elsewhere)
+
+
+async def test_nobody_learns_what_another_user_has(tmp_path: Path, elsewhere: None) -> None:
+    async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
+        await app.knowledge.sessions.add(SessionIds("bob"), "Quillon is in Elm Lane", mode="direct")
+        for user, counts in (("ann", {}), ("bob", {"sessions": 1}), (None, {"sessions": 1})):
+            call = replace(app.call, wire=RequestInfo(Identity(user)))
+            made = await forget.function(call, "Quillon")
+            assert {place.what: place.count for place in made.alsoIn} == counts

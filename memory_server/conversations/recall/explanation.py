@@ -141,7 +141,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     if missing > 0.0 and not by_meaning:
         if parameters.must_share and matched and all(word.incidental for word in matched):
             return Verdict("below_threshold", _only_incidental(recalled))
-        why = "" if matched else _("it shares no word with these messages, and ")
+        why = "" if recalled.receipt.words_shared else _("it shares no word with these messages, and ")
         points = _("{missing:.1f} of the {needed:.1f} points needed", missing, decision.needed)
         return Verdict("below_threshold", _("Not relevant enough: {why}it lacks {points}.", why, points))
     if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
@@ -170,7 +170,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
 def _only_incidental(recalled: Recalled) -> str:
     """The sentence on a memory that shares only words that are never enough alone."""
     spelt = spelling(recalled.memory.text)
-    terms = [spelt(word.word) for word in recalled.receipt.matched]
+    terms = [spelt(word.word) for word in recalled.receipt.words_shared]
     longest = [term for term in terms if not any(term != other and term in other for other in terms)]
     words = joined(", ", longest)
     return _(

@@ -110,7 +110,8 @@ class Indexed:
         return int(self.columns.times[row])
 
     def standing(self, row: int) -> Standing:
-        return Standing(self.time_ms(row), float(self.match.points[row]), float(self.scores[row]))
+        match, score = float(self.match.points[row]), float(self.scores[row])
+        return Standing(self.time_ms(row), match, score, float(self.relevances[row]))
 
     def receipt(self, row: int) -> Receipt:
         memory, match, parameters = self.columns.memory(row), self.match, self.parameters

@@ -50,6 +50,8 @@ class MatchedWord:
     """Whether it only says when: 今天, now."""
     asks: bool = False
     """Whether it only asks: what."""
+    beside: bool = False
+    """Whether the messages do not have it, and it was looked for beside their words."""
 
     @property
     def incidental(self) -> bool:
@@ -71,7 +73,7 @@ class Receipt:
     """Why a memory has the relevance it has: `match + around + span + cue − decay + score + lent`. `around`: the points
     that it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for
     holding the kind of answer that it asks for; `lent`: those that `older`, the id of an older memory with the same
-    words, has more for having been recalled. `nearness`: its place by meaning, where the search had vectors and it has
+    words that was recalled more, has more. `nearness`: its place by meaning, where the search had vectors and it has
     one."""
 
     matched: tuple[MatchedWord, ...]
@@ -116,6 +118,16 @@ class Receipt:
         return self.evidence(query, parameters) if parameters.least_match else self.relevance
 
     @property
+    def words_shared(self) -> tuple[MatchedWord, ...]:
+        """The words that both the messages and the memory have."""
+        return tuple(word for word in self.matched if not word.beside)
+
+    @property
+    def words_beside(self) -> tuple[MatchedWord, ...]:
+        """The words of the memory that the messages do not have, and that were looked for too."""
+        return tuple(word for word in self.matched if word.beside)
+
+    @property
     def shared(self) -> float:
         """The points of what it shares with the query: words, its episode, its time."""
         return self.match + self.around + self.span
@@ -142,10 +154,13 @@ class Receipt:
 
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-        heaviest = sorted(self.matched, key=lambda word: -word.points)
+        heaviest = sorted(self.words_shared, key=lambda word: -word.points)
         words = joined(", ", (replace(word, word=spelt(word.word)).text() for word in heaviest[:3]))
         if len(heaviest) > 3:
             words += _(" and {names} more", len(heaviest) - 3)
+        if self.words_beside:
+            beside = joined(", ", (replace(word, word=spelt(word.word)).text() for word in self.words_beside[:3]))
+            words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
         around = _("; +{around:.1f} from what was said around it", self.around) if self.around else ""
         span = _("; +{span:.1f} for its time", self.span) if self.span else ""
         cue = _("; +{cue:.1f} for what is asked", self.cue) if self.cue else ""
@@ -159,7 +174,7 @@ class Receipt:
             self.score,
         )
         if self.lent:
-            points += _("; +{lent:g} as {older}, which is older and shares the same words", self.lent, self.older)
+            points += _("; +{lent:.1f} as {older}, which is older and shares the same words", self.lent, self.older)
         without_words = _("part of an overview") if self.overview else _("no shared word")
         line = (words or without_words) + points
         return line if self.nearness is None else joined("; ", (line, self.nearness.line()))
@@ -176,6 +191,7 @@ def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: flo
         last=sought.last,
         when=sought.when,
         asks=sought.asks,
+        beside=sought.beside,
     )
 
 

@@ -2,8 +2,7 @@
 
 "My phone number is 0660 111 222" was recalled three times, and so has points that "My phone number is 0699 333 444",
 which was said later, cannot have yet. What a question reinforces is meant for all that say the same: so the newer one
-gets these points too, and what is left decides, which is the age. Whether a fact replaced another one is not guessed:
-both come.
+gets the points that it lacks. Whether a fact replaced another one is not guessed: both come.
 """
 
 from __future__ import annotations
@@ -25,16 +24,17 @@ it was recalled may be for these. Without this bound a year of LoCoMo's developm
 
 
 class Standing(NamedTuple):
-    """What orders a candidate: when it was said (milliseconds since 1970), its points for shared words, and those for
-    having been recalled."""
+    """What orders a candidate: when it was said (milliseconds since 1970), its points for shared words, those for
+    having been recalled, and all its points."""
 
     time_ms: int
     match: float
     score: float
+    relevance: float
 
 
 class Lent(NamedTuple):
-    """The points that a newer candidate gets, and the number of the older one that has them."""
+    """The points that a newer candidate lacks beside an older one, and the number of that one."""
 
     points: float
     older: int
@@ -43,7 +43,7 @@ class Lent(NamedTuple):
 def telling_words(matched: Iterable[MatchedWord], words: Iterable[str]) -> frozenset[str]:
     """The words that a candidate shares with the query and that say something, if it says little else; else none.
     `words`: all of its own."""
-    shared = frozenset(word.word for word in matched if word.telling)
+    shared = frozenset(word.word for word in matched if word.telling and not word.beside)
     own = {word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word))}
     own = {word for word in own if not any(char.isdigit() for char in word)}
     return shared if len(shared & own) >= SHORT_FACT * len(own) else frozenset()
@@ -62,9 +62,10 @@ def lent_points(standings: Sequence[Standing], words_of: Callable[[int], frozens
     lent: dict[int, Lent] = {}
     for newer, standing in enumerate(standings):
         for older, other in enumerate(standings):
-            points = other.score - standing.score
+            lacking = other.relevance - standing.relevance
             is_newer = standing.time_ms > other.time_ms and standing.match >= SAME_MATCH * other.match > 0.0
+            is_recalled_more = other.score > standing.score
             most = lent[newer].points if newer in lent else 0.0
-            if is_newer and points > most and telling(newer) and telling(newer) == telling(older):
-                lent[newer] = Lent(points, older)
+            if is_newer and is_recalled_more and lacking > most and telling(newer) and telling(newer) == telling(older):
+                lent[newer] = Lent(lacking, older)
     return lent

@@ -182,7 +182,7 @@ class Scanned:
 
     def standing(self, row: int) -> Standing:
         receipt = self.receipts[row]
-        return Standing(self.time_ms(row), receipt.match, receipt.score)
+        return Standing(self.time_ms(row), receipt.match, receipt.score, self._relevance[row])
 
     def receipt(self, row: int) -> Receipt:
         return self.receipts[row]

@@ -17,7 +17,6 @@ const FIRST_IDEOGRAPH = 0x4e00;
 const LAST_IDEOGRAPH = 0x9fff;
 const ONLY_ASCII = /^[\0-\x7f]+$/;
 const sourceOf = Reflect.getOwnPropertyDescriptor(RegExp.prototype, 'source').get;
-const flagsOf = Reflect.getOwnPropertyDescriptor(RegExp.prototype, 'flags').get;
 const exec = RegExp.prototype.exec;
 const SCOPES = {
   __proto__: null,
@@ -64,7 +63,8 @@ function compileWord(key) {
   const word = formOf(key);
   if (spellings.apart) return word;
   const other = fold(key);
-  word.folded = other === key ? word : formOf(other);
+  // A key of which nothing can be seen is found only as it is written: an empty one would be in every text.
+  if (other !== '') word.folded = other === key ? word : formOf(other);
   return word;
 }
 
@@ -140,22 +140,10 @@ function compileKey(key, caller) {
   if (isRegExp(key)) {
     const pattern = new RegExp(key);
     const form = { name: `${pattern}`, exact: null, lower: null, pattern, folded: null, spell: seen, also: null };
-    form.folded = spellings.apart ? null : asSeen(form);
+    form.folded = spellings.apart ? null : form; // as it is, in texts as people see them
     return form;
   }
   throw new TypeError(`${caller}: a key must be a string or a RegExp, not ${key === null ? 'null' : typeof key}`);
-}
-
-/** The form of an expression for texts as people see them: without signs in it that nobody sees, if it has any. */
-function asSeen(form) {
-  const source = Reflect.apply(sourceOf, form.pattern, []);
-  const other = see(source);
-  if (other === source) return form;
-  try {
-    return { ...form, pattern: new RegExp(other, Reflect.apply(flagsOf, form.pattern, [])) };
-  } catch {
-    return form; // such as a range of letters whose end is a letter with a mark
-  }
 }
 
 /** Whether the key in one spelling is in a text where the key itself is not. */

@@ -73,8 +73,8 @@ function excerpt(key, text) {
     ? (({ 0: what, index }) => [what, index])(Reflect.apply(exec, form.pattern, [spelling]))
     : [form.exact, spelling.indexOf(form.exact)];
   const from = start > BEFORE ? start - BEFORE : 0;
-  // A spelling that is as long as the text has the same places; of another one the spelling itself is shown.
-  const shown = spelling.length === text.length ? text : spelling;
+  // Only where each character has its own place, a place in the spelling is one in the text.
+  const shown = see(text).normalize('NFKC').length === text.length && see(text) === text ? text : spelling;
   const other = form === key && spelling === text ? '' : clippedTo(shown.slice(start, start + what.length), BEFORE);
   return [(from > 0 ? '…' : '') + clippedTo(shown.slice(from), TRACED_CHARACTERS), other];
 }
