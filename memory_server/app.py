@@ -109,11 +109,9 @@ class App:
         if owner is None:
             runner.gauge_workers()
             if not brief:
-                from memory_server.kernel.process_figures import gauge_files, gauge_process
+                from memory_server.kernel.process_figures import gauge
 
-                gauge_files(self.meter, self.home.folder_size)
-                if not self._apart:
-                    gauge_process(self.meter)
+                gauge(self.meter, self.home.folder_size, of_process=not self._apart)
         self._services = services = Services(
             self.store,
             runner,

@@ -26,6 +26,13 @@ class FolderSize(NamedTuple):
     size_bytes: int
 
 
+def gauge(meter: Meter, look: Callable[[], FolderSize], *, of_process: bool) -> None:
+    """Let the meter show the files that `look` counts and, with `of_process`, what this process uses."""
+    gauge_files(meter, look)
+    if of_process:
+        gauge_process(meter)
+
+
 def gauge_process(meter: Meter) -> None:
     """Let the meter show what this process uses."""
     meter.gauge("process", "memory_bytes", _memory_bytes)
