@@ -16,7 +16,6 @@ from rich.text import Text
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called
-from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.inspection import chosen, each, not_copied, shown_names, taken_text, tally_text, with_id
 from memory_server.cli.terminal import (
@@ -32,6 +31,7 @@ from memory_server.cli.terminal import (
     watched,
     write,
 )
+from memory_server.command_table import COMMANDS
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.lifecycle import outdated_text
@@ -59,13 +59,11 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 async def pin(app: App, flags: Namespace) -> None:
     """Keep the memory whose id begins like this from being forgotten, or with --off let it be forgotten again."""
-    app.settings.refuse_change("pin")
     await _change(app, flags, "unpin_memory" if flags.off else "pin_memory")
 
 
 async def mute(app: App, flags: Namespace) -> None:
     """Let the memory whose id begins like this no longer come unasked here, or with --off let it come again."""
-    app.settings.refuse_change("mute")
     await _change(app, flags, "mute_memory", where=flags.where)
 
 
@@ -144,7 +142,7 @@ async def backup(app: App, flags: Namespace) -> int:
     if flags.all_tenants:
         return await tenant_backups.make(app, flags)
     names = await chosen(app, flags)
-    if flags.name in (word.split()[1] for word in SUBCOMMANDS):
+    if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput("Write `memory-server backup {name}` without anything between the two words.", flags.name)
     only = names[0] if hasattr(flags, "conversation") else None
     tenants = app.home.tenant_names()

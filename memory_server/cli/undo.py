@@ -34,8 +34,6 @@ async def undo(app: App, flags: Namespace) -> None:
         raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
     if flags.family is not None and (brings_back or flags.change is not None):
         raise InvalidInput("--family chooses whose last change is undone; leave it out here.")
-    if not flags.dry_run:
-        app.settings.refuse_change("undo")
     if brings_back:
         await _bring_back(app, flags)
     elif flags.change is None:
