@@ -136,7 +136,7 @@ _ROWS = (
     Command("forget", "forget.forget", changes="memories", linked="sent"),
     Command("pin", "maintenance.pin", changes="memories", linked="sent"),
     Command("mute", "maintenance.mute", changes="memories", linked="sent"),
-    Command("cleanup", "maintenance.cleanup", changes="memories"),
+    Command("cleanup", "cleanup.cleanup", changes="memories"),
     Command("backup", "maintenance.backup", changes="memories"),
     Command("backup list", "maintenance.backups"),
     Command("backup restore", "maintenance.restore", changes="memories"),

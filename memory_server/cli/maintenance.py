@@ -1,4 +1,4 @@
-"""Keeping in order: `pin`, `pause`, `resume`, `cleanup`, `backup` and its kin, `doctor`."""
+"""Keeping in order: `pin`, `mute`, `pause`, `resume`, `backup` and its kin, `doctor`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli import tenant_backups
-from memory_server.cli.call_tool import called
+from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import chosen, each, not_copied, shown_names, taken_text, tally_text, with_id
+from memory_server.cli.inspection import chosen, each, not_copied, shown_names, with_id
 from memory_server.cli.terminal import (
-    clipped,
     complain,
     console,
     escape,
     hint,
-    print_columns,
     progress,
-    size_text,
     time_text,
     watched,
     write,
@@ -41,7 +38,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding
-from memory_server.tools.archive import REASONS, kept_text
+from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import cells, padded
@@ -110,33 +107,6 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
     return Pause(until_ms)
 
 
-async def cleanup(app: App, flags: Namespace) -> None:
-    out, kept = console(), app.memories.services.parameters.retention.always_kept
-    spared, only = False, (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    for engine in app.memories.engines:
-        if only is not None and engine.keeps == "knowledge":
-            continue
-        async for cleaned in engine.clean_up(only, dry_run=flags.dry_run):
-            if cleaned.problem is not None:
-                complain(cleaned.problem)
-                continue
-            if engine.keeps == "conversations":
-                count, remaining = len(cleaned.left), cleaned.remaining
-                would = _("would forget {number}, keeps {remaining}", count, remaining)
-                done = would if flags.dry_run else _("forgot {number}, keeps {remaining}", count, remaining)
-                later = _(" ({due} of them for later runs)", cleaned.due) if cleaned.due else ""
-                out.print(f"[bold]{escape(cleaned.place)}[/] {translated(done)}{translated(later)}")
-                spared = spared or 0 < remaining <= kept
-            elif cleaned.left:
-                out.print(f"[bold]{escape(cleaned.place)}[/]")
-            for leaving in cleaned.left:
-                reason = REASONS.get(leaving.reason, leaving.reason)
-                when = time_text(leaving.time_ms, app.settings.zone)
-                out.print(Text(f"  {leaving.id} {when} {translated(reason)}: {clipped(leaving.text, 60)}"))
-    if spared:
-        out.print(kept_text(kept))
-
-
 async def backup(app: App, flags: Namespace) -> int:
     """Make a backup; 1 if a conversation had to be left out."""
     if flags.all_tenants:
@@ -153,7 +123,7 @@ async def backup(app: App, flags: Namespace) -> int:
         )
     with progress(_("backing up"), len(names)) as advance:
         made = await app.memories.backups.make(flags.name, only=only, advance=advance)
-    tenant_backups.print_made(made)
+    print_result(app, backup_result(made))
     for sentence in await not_copied(app, layers=False) if only is None else ():
         hint(sentence)
     if tenants and only is None:
@@ -165,40 +135,21 @@ async def restore(app: App, flags: Namespace) -> int:
     """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
     backups = app.memories.backups
     mode: Mode = "overwrite" if flags.overwrite else "merge"
-    known = {backup.name: backup.conversations for backup in await backups.listed()}
-    with progress(_("restoring"), known.get(flags.name, 0)) as advance:
+    conversations = {backup.name: backup.conversations for backup in await backups.listed()}
+    with progress(_("restoring"), conversations.get(flags.name, 0)) as advance:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
-        done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
-    for restored in done:
-        counts = tally_text(restored.counts)
-        if restored.keeps == "knowledge":
-            counts = counted(restored.counts.added, "entry")  # after an overwrite they need not be new
-        console().print(taken_text(restored.place, counts, dry_run=dry_run, change_id=restored.change_id))
-        for reason in restored.left_out:
-            complain(_("left out: {reason}.", reason))
-    return 1 if any(restored.left_out for restored in done) else 0
+        restored = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
+    print_result(app, restore_result(restored, dry_run=dry_run))
+    return 1 if any(place.left_out for place in restored) else 0
 
 
 async def delete(app: App, flags: Namespace) -> None:
-    await app.memories.backups.delete(flags.name)
-    console().print(_("Deleted the backup {name}.", escape(flags.name)))
+    console().print(escape((await called(app, "delete_backup", {"name": flags.name})).text))
 
 
 async def backups(app: App, _flags: Namespace) -> None:
-    found = await app.memories.backups.listed()
-    rows = [(_("name"), _("made"), _("conversations"), _("short-term"), _("long-term"), _("size"))]
-    for one in found:
-        counts = (one.conversations, one.short_term, one.long_term)
-        first, second, third = ("?" if one.problem else str(count) for count in counts)
-        made = time_text(one.created_ms, app.settings.zone)
-        rows.append((one.name, made, first, second, third, translated(size_text(one.size_bytes))))
-    if found:
-        print_columns(rows)
-    else:
-        console().print(app.home.without_backups)
-    for one in found:
-        if one.problem:
-            complain(_("the backup {name} cannot be used: {problem}", one.name, one.problem))
+    answer = await called(app, "list_backups", {})
+    console().print(escape(answer.text if answer.structured["backups"] else app.home.without_backups))
 
 
 async def _reindex(app: App, flags: Namespace) -> int:

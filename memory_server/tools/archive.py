@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Annotated, Literal
 
@@ -11,7 +12,7 @@ from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import change_id
 from memory_server.conversations.model import EVERYWHERE, LongTermMemory, Memory, place_text
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import engine_of
+from memory_server.kernel.lifecycle import Leaving, engine_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
@@ -22,7 +23,7 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, changed, counted, joined
+from sandbox.locale import _, changed, counted, joined, term
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
@@ -62,6 +63,43 @@ def kept_text(always_kept: int) -> str:
     return _("A conversation of up to {always_kept:,} memories keeps everything.", always_kept)
 
 
+def forgotten_text(
+    left: Sequence[Gone | Leaving], *, remaining: int, due: int, dry_run: bool, why_kept: str = ""
+) -> str:
+    """What a clean-up of a conversation forgot, or with `dry_run` would forget. `due` of the `remaining` memories are
+    for later runs."""
+    count = counted(len(left), "memory")
+    later = _("; {due_later} more in later runs", due) if due else ""
+    why = " " + why_kept if why_kept else ""
+    if dry_run:
+        sentence = _("Would forget {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
+    else:
+        sentence = _("Forgot {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
+    return joined("\n", [sentence, *_leaving_lines(left)])
+
+
+def archived_text(left: Sequence[Leaving], *, dry_run: bool) -> str:
+    """What a clean-up of knowledge put into the archive, or with `dry_run` would put there."""
+    entries = counted(len(left), "entry")
+    sentence = _("Would archive {entries}.", entries) if dry_run else _("Archived {entries}.", entries)
+    return joined("\n", [sentence, *_leaving_lines(left)])
+
+
+def _leaving_lines(left: Sequence[Gone | Leaving]) -> list[str]:
+    return [
+        _("- {id} ({reasons}): {text}", one_line(memory.id), _reason_text(memory.reason), _one_line_of(memory.text))
+        for memory in left
+    ]
+
+
+def _reason_text(reason: str) -> str:
+    return REASONS.get(reason) or term(reason)
+
+
+def _one_line_of(text: str) -> str:
+    return one_line(beginning(text))
+
+
 class PreviewResult(Result):
     wouldForgetCount: Annotated[int, From("forgotten", len, "How many the next clean-up would forget")]
     wouldForget: Annotated[
@@ -72,25 +110,9 @@ class PreviewResult(Result):
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
     def __str__(self) -> str:
-        lines = [
-            _("- {id} ({reasons}): {text}", one_line(gone.id), REASONS[gone.reason], one_line(gone.text))
-            for gone in self.wouldForget
-        ]
-        later = _("; {due_later} more in later runs", self.dueLater) if self.dueLater else ""
-        count = counted(self.wouldForgetCount, "memory")
-        why = " " + kept_text(self.keepAtLeast) if 0 < self.remainingCount <= self.keepAtLeast else ""
-        return joined(
-            "\n",
-            [
-                _(
-                    "Would forget {number}{later}; remaining: {remaining_count}.{why}",
-                    count,
-                    later,
-                    self.remainingCount,
-                    why,
-                ),
-                *lines,
-            ],
+        why = kept_text(self.keepAtLeast) if 0 < self.remainingCount <= self.keepAtLeast else ""
+        return forgotten_text(
+            self.wouldForget, remaining=self.remainingCount, due=self.dueLater, dry_run=True, why_kept=why
         )
 
 
@@ -276,7 +298,7 @@ class StepRow(Result):
 
     def __str__(self) -> str:
         return joined(
-            " ", filter(None, (self.what, one_line(self.id or ""), "- " + _shown(self.text) if self.text else ""))
+            " ", filter(None, (term(self.what), one_line(self.id or ""), "- " + _shown(self.text) if self.text else ""))
         )
 
 
@@ -323,6 +345,15 @@ class HistoryEntry(Result):
         more = [] if self.moreSteps is None else [_("and {steps} more", self.moreSteps)]
         return [*map(str, self.steps), *more]
 
+    def line(self, place: str = "") -> str:
+        """The change in a line; `place`: where it was made, if that is not known."""
+        where = " " + _("in {place}", place) if place else ""
+        steps = joined("; ", self.shown_steps())
+        return joined("", [f"{self.changeId} {when(self.at)}", where, f" {self.by}: ", steps])
+
+    def __str__(self) -> str:
+        return self.line()
+
 
 class HistoryResult(Result):
     changes: list[HistoryEntry] = Field(description="Newest first")
@@ -331,10 +362,8 @@ class HistoryResult(Result):
     def __str__(self) -> str:
         if not self.changes:
             return _("Nothing was changed in this conversation, or only so long ago that the history is not kept.")
-        lines = [
-            f"{made.changeId} {when(made.at)} {made.by}: " + joined("; ", made.shown_steps()) for made in self.changes
-        ]
-        return joined("\n", [*lines, *([_("More before {next}.", self.next)] if self.next else [])])
+        more = [_("More before {next}.", self.next)] if self.next else []
+        return joined("\n", [*map(str, self.changes), *more])
 
 
 @tool(
