@@ -136,6 +136,7 @@ _ROWS = (
     Command("forget", "forget.forget", changes="memories", linked="sent"),
     Command("pin", "maintenance.pin", changes="memories", linked="sent"),
     Command("mute", "maintenance.mute", changes="memories", linked="sent"),
+    Command("edit", "maintenance.edit", changes="memories", linked="sent"),
     Command("cleanup", "cleanup.cleanup", changes="memories"),
     Command("backup", "maintenance.backup", changes="memories"),
     Command("backup list", "maintenance.backups"),

@@ -101,8 +101,7 @@ def _daily(add: Add) -> None:
     _argument(recall, "--flashbacks", "N", about, type=_count)
     _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=HOOK_SECONDS)
     about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
-    options: dict[str, Any] = {"about_c": _USUAL, "listed": _UNLISTED}
-    remember = add("remember", about, example, **options)
+    remember = add("remember", about, example, about_c=_USUAL, listed=_UNLISTED)
     _argument(remember, "--turn", "ID", _("the same turn is stored once"))
     for made in (recall, remember):
         said = _("what the user said; by default messages as JSON on standard input")
@@ -223,7 +222,7 @@ def _mend(add: Add) -> None:
     _switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     _switch(forget, "--yes", _("do not ask"))
     _dry_run(forget, _("show what would go"))
-    both = ("pin, mute", _("Keep a memory for good; let it not come unasked."))
+    both = ("pin, mute, edit", _("Keep a memory; let it not come unasked; correct it."))
     about = _("Keep a memory for good, or (--off) no longer.")
     pin = add("pin", about, "pin 3f2a", about_c=_ALL, listed=both)
     _argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
@@ -240,6 +239,11 @@ def _mend(add: Add) -> None:
         where.add_argument(f"--{flag}", dest="where", action="store_const", const=flag, help=words)
     words = _("let it come again everywhere")
     where.add_argument("--off", dest="where", action="store_const", const="nowhere", help=words)
+    about = _("Correct a memory: put other words into it.")
+    edit = add("edit", about, "edit 3f2a Halloran O'Halloran", about_c=_ALL, listed=_UNLISTED)
+    _argument(edit, "memory", "ID", _("id of the memory, or its beginning"))
+    _argument(edit, "find", "FIND", _("words that one of its messages has once"))
+    _argument(edit, "replacement", "REPLACEMENT", _("what comes in their place; '' takes them out"))
     about = _("Forget faded memories; archive expired entries.")
     cleanup = add("cleanup", about, "cleanup --dry-run", about_c=_ALL)
     _dry_run(cleanup, _("say what would be forgotten, and why"))

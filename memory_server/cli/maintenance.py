@@ -1,4 +1,4 @@
-"""Keeping in order: `pin`, `mute`, `pause`, `resume`, `backup` and its kin, `doctor`."""
+"""Keeping in order: `pin`, `mute`, `edit`, `pause`, `resume`, `backup` and its kin, `doctor`."""
 
 from __future__ import annotations
 
@@ -64,6 +64,11 @@ async def mute(app: App, flags: Namespace) -> None:
     await _change(app, flags, "mute_memory", where=flags.where)
 
 
+async def edit(app: App, flags: Namespace) -> None:
+    """Put other words into the memory whose id begins like this."""
+    await _change(app, flags, "edit_memory", find=flags.find, replace=flags.replacement)
+
+
 async def _change(app: App, flags: Namespace, tool: str, **given: str) -> None:
     found = await with_id(app, flags, flags.memory)
     if len(found) != 1:
@@ -77,7 +82,8 @@ async def _change(app: App, flags: Namespace, tool: str, **given: str) -> None:
         none = _("No short-term memory has the id `{memory}`; `memory-server list` shows the ids.", flags.memory)
         raise MemoryNotFound(many if found else none)
     [(conversation, memory)] = found
-    answer = await called(app, tool, {"id": memory.id, "conversation_id": conversation.id, **given})
+    arguments = {"id": memory.id, "conversation_id": conversation.id, **given}
+    answer = await called(app, tool, arguments, {"find": "FIND", "replace": "REPLACEMENT"})
     console().print(escape(answer.text))
 
 

@@ -1,17 +1,16 @@
-"""The toolset `archive`: history, undo, what the clean-up would forget, pins, and bringing memories back."""
+"""The toolset `archive`: history, undo, what the clean-up would forget, and bringing memories back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import change_id
-from memory_server.conversations.model import EVERYWHERE, LongTermMemory, Memory, place_text
-from memory_server.kernel.errors import InvalidInput
+from memory_server.conversations.model import LongTermMemory, Memory
 from memory_server.kernel.lifecycle import Leaving, engine_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
@@ -124,85 +123,6 @@ class PreviewResult(Result):
 async def forget_preview(call: Call, conversation_id: ConversationId = None) -> PreviewResult:
     removed = await call.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
     return PreviewResult.of(removed, keepAtLeast=call.memories.services.parameters.retention.always_kept)
-
-
-MemoryId = Annotated[Text, "Id of a short-term memory"]
-
-
-class PinResult(Result):
-    id: Annotated[str, From("memory.id", words="Id of the memory")]
-    pinned: Annotated[bool, From("memory.pinned", words="Whether the clean-up leaves it alone")]
-    changeId: ChangeId = None
-
-    def __str__(self) -> str:
-        return _(
-            "{id} is {pinned}.{undo_hint}",
-            self.id,
-            _("pinned") if self.pinned else _("not pinned"),
-            undo_hint(self.changeId),
-        )
-
-
-@tool(
-    title="Never forget this",
-    description="Keep the clean-up from ever forgetting a short-term memory.",
-    idempotent=True,
-)
-async def pin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    return PinResult.of(await call.conversations.get(conversation_id).short_term.pin(id, by="pin_memory"))
-
-
-@tool(
-    title="May be forgotten again",
-    description="Let the clean-up forget a pinned memory when it has faded.",
-    idempotent=True,
-)
-async def unpin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    manager = call.conversations.get(conversation_id).short_term
-    return PinResult.of(await manager.pin(id, pinned=False, by="unpin_memory"))
-
-
-class MuteResult(Result):
-    id: Annotated[str, From("memory.id", words="Id of the memory")]
-    muted: Annotated[
-        list[str], From("memory.muted", list, "Where it does not come: `everywhere`, `conversation:ID`, `folder:PATH`")
-    ]
-    changeId: ChangeId = None
-
-    def __str__(self) -> str:
-        places, undo = joined(", ", map(place_text, self.muted)), undo_hint(self.changeId)
-        if not self.muted:
-            return _("{id} is not muted.{undo_hint}", self.id, undo)
-        return _(
-            "{id} is muted: it no longer comes unasked {places}. A search by hand finds it.{undo}",
-            self.id,
-            places,
-            undo,
-        )
-
-
-@tool(
-    title="Never bring this here",
-    description=(
-        "Mute a short-term memory: it stays, a search finds it, but it no longer comes unasked in the conversation, in "
-        "the folder of the work, or everywhere; `nowhere` ends that."
-    ),
-    idempotent=True,
-)
-async def mute_memory(
-    call: Call,
-    id: MemoryId,
-    where: Annotated[
-        Literal["conversation", "folder", "everywhere", "nowhere"], "Where it must not come"
-    ] = "conversation",
-    conversation_id: ConversationId = None,
-) -> MuteResult:
-    conversation = call.conversations.get(conversation_id)
-    if where == "folder" and call.folder is None:
-        raise InvalidInput("The folder of this call is not known; mute the memory in its conversation, or everywhere.")
-    names = {"conversation": conversation.id, "folder": call.folder}
-    place = {"everywhere": EVERYWHERE, "nowhere": None}.get(where, f"{where}:{names.get(where)}")
-    return MuteResult.of(await conversation.short_term.mute(id, place, by="mute_memory"))
 
 
 class Back(Gone):

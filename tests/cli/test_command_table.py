@@ -25,6 +25,7 @@ ARGUMENTS = {
     "backup delete": ["kept"],
     "convert": ["{folder}/chat.txt", "{folder}/out", "--as", "native"],
     "copy": ["--to", "{folder}/other"],
+    "edit": ["0", "pizza", "pasta"],
     "explain": ["pizza", "--ask", "What do I like?"],
     "export": ["{folder}/all.json"],
     "forget": ["pizza", "--yes"],

@@ -143,6 +143,7 @@ def test_a_token_that_only_reads_changes_nothing(place: Place) -> None:
         (["undo", "--pattern", "cat"], {}),
         (["pin", "ab"], {}),
         (["mute", "ab"], {}),
+        (["edit", "ab", "x", "y"], {}),
         (["pause"], {}),
         (["resume"], {}),
     ]
@@ -246,6 +247,7 @@ ASKED = [
     *([name] for name in ("list", "history", "recalls", "undo", "pause", "resume")),
     *([name, "x"] for name in ("search", "show", "explain", "pin", "mute", "forget")),
     ["forget", "x", "--yes"],
+    ["edit", "x", "y", "z"],
     ["recall", "x"],
     ["recall", "x", "--json"],
     ["remember", "x"],
