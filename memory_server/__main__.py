@@ -1,5 +1,7 @@
 """The command `memory-server`, and `python -m memory_server`."""
 
+import os
+
 from memory_server.shared_process.entrance import shared
 from memory_server.shared_process.invocation import installed_packages_first
 
@@ -7,6 +9,8 @@ from memory_server.shared_process.invocation import installed_packages_first
 def main() -> int:
     """Run the command line; the exit status."""
     installed_packages_first()
+    # Pydantic looks for plugins in all installed packages, some milliseconds of each hook; this program needs none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if (status := shared()) is not None:
         return status
     from memory_server.cli.parser import main as run

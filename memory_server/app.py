@@ -26,7 +26,6 @@ from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
-from memory_server.kernel.process_figures import gauge_files, gauge_process
 from memory_server.kernel.times import clock_from
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
@@ -108,9 +107,12 @@ class App:
         runner = SandboxRunner(self.sandbox, self.meter, turns)
         if owner is None:
             runner.gauge_workers()
-            gauge_files(self.meter, self.home.folder_size)
-            if not self._apart:
-                gauge_process(self.meter)
+            if not brief:
+                from memory_server.kernel.process_figures import gauge_files, gauge_process
+
+                gauge_files(self.meter, self.home.folder_size)
+                if not self._apart:
+                    gauge_process(self.meter)
         self._services = services = Services(
             self.store,
             runner,

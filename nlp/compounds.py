@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from nlp.once import Once
 from nlp.stems import says_little
 
 LEAST_PART: Final = 2
@@ -17,14 +18,19 @@ LEAST_PART: Final = 2
 MOST_COMPOUND: Final = 32
 """Characters of a compound: longer ones are keys and checksums."""
 _LATIN: Final = re.compile("[A-Za-z]")
-_TOUCHING: Final = re.compile(
-    r"(?<![A-Za-z])(?=([A-Za-z]{1,32})([0-9]{1,32})(?![0-9]))|(?<![0-9])(?=([0-9]{1,32})([A-Za-z]{1,32})(?![A-Za-z]))"
+_TOUCHING: Final = Once(
+    lambda: re.compile(
+        r"(?<![A-Za-z])(?=([A-Za-z]{1,32})([0-9]{1,32})(?![0-9]))"
+        r"|(?<![0-9])(?=([0-9]{1,32})([A-Za-z]{1,32})(?![A-Za-z]))"
+    )
 )
 """A run of letters beside a run of digits."""
-_APART: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?=([A-Za-z]{1,32})([-. ])([0-9]{1,32})(?![A-Za-z0-9]))"
-    r"|(?<![A-Za-z0-9])(?=([0-9]{1,32})([-. ])([A-Za-z]{1,32})(?![A-Za-z0-9]))"
-    r"|(?<![A-Za-z0-9])(?=([A-Za-z]{1,32})([-.])([A-Za-z]{1,32})(?![A-Za-z0-9]))"
+_APART: Final = Once(
+    lambda: re.compile(
+        r"(?<![A-Za-z0-9])(?=([A-Za-z]{1,32})([-. ])([0-9]{1,32})(?![A-Za-z0-9]))"
+        r"|(?<![A-Za-z0-9])(?=([0-9]{1,32})([-. ])([A-Za-z]{1,32})(?![A-Za-z0-9]))"
+        r"|(?<![A-Za-z0-9])(?=([A-Za-z]{1,32})([-.])([A-Za-z]{1,32})(?![A-Za-z0-9]))"
+    )
 )
 """Two runs, of which at least one has letters, and the sign between them."""
 
@@ -35,10 +41,10 @@ def other_writings(text: str) -> Iterator[str]:
     for 1,000 characters."""
     if _LATIN.search(text) is None:
         return
-    for match in _TOUCHING.finditer(text):
+    for match in _TOUCHING().finditer(text):
         first, second = filter(None, match.groups())
         yield from _as_two(first, second)
-    for match in _APART.finditer(text):
+    for match in _APART().finditer(text):
         first, sign, second = filter(None, match.groups())
         yield from _as_one(first, sign, second)
 

@@ -22,7 +22,7 @@ _UNSEEN: Final = re.compile(
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Characters that no font shows: Default_Ignorable_Code_Point of Unicode 15.0, DerivedCoreProperties.txt."""
-_NOT_OF_AN_EMOJI: Final = re.compile(rf"(?!\u200d[{EMOJI_CHARACTERS}])(?:{_UNSEEN.pattern})")
+_NOT_OF_AN_EMOJI: Final = Once(lambda: re.compile(rf"(?!\u200d[{EMOJI_CHARACTERS}])(?:{_UNSEEN.pattern})"))
 """A zero-width joiner before an emoji stays: people see one emoji instead of two."""
 
 
@@ -30,7 +30,7 @@ def without_unseen(text: str) -> str:
     """`text` without the characters that nobody sees, such as a soft hyphen or a zero-width space."""
     if text.isascii() or _UNSEEN.search(text) is None:
         return text
-    return _NOT_OF_AN_EMOJI.sub("", text)
+    return _NOT_OF_AN_EMOJI().sub("", text)
 
 
 def plain(text: str) -> str:

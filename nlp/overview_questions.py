@@ -35,6 +35,7 @@ _KNOW: Final = "(?:记得|记住|知道|了解)(?:了|过|得)?些?"
 _WHICH: Final = "(?:哪些|什么|多少|啥)"
 _MATTERS: Final = "(?:事情?|东西|信息|情况)?"
 _I_EVER: Final = "我(?:都|一共|以前|之前)*"
+_IN_CHINESE: Final = "我你记知了"
 _EVERYTHING: Final = Once(
     lambda: re.compile(
         rf"""
@@ -127,7 +128,7 @@ def overview_of(text: str, spans: Iterable[TimeSpan], today: date) -> Overview |
     if len(text) > _MOST_CHARS:
         return None
     text = text.replace("’", "'")
-    for clause in _clauses(text):
+    for clause in filter(_may_ask, _clauses(text)):
         if _NAME().fullmatch(clause):
             return "name"
         if _EVERYTHING().fullmatch(clause):
@@ -138,6 +139,12 @@ def overview_of(text: str, spans: Iterable[TimeSpan], today: date) -> Overview |
     over = all(span.last < today for span in spans)
     timeless = without_day_words(without_times(text, today))
     return "time" if any(_asks_of_time(clause, over=over) for clause in _clauses(timeless)) else None
+
+
+def _may_ask(clause: str) -> bool:
+    """Whether a clause has a character that every such question in Chinese has: a hook is spared expressions that take
+    3 ms to compile."""
+    return clause.isascii() or any(char in clause for char in _IN_CHINESE)
 
 
 def _clauses(text: str) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -44,13 +45,30 @@ def padded(word: str, width: int) -> str:
     return said + " " * (width - cells(said))
 
 
+@cache
+def _checking_formatter() -> argparse.HelpFormatter:
+    return argparse.HelpFormatter("", width=80)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose help and errors are in the reader's language, argparse's own words too. `meant`: words that people
     type for a choice with another name."""
 
     meant: Mapping[str, str] = MappingProxyType({})
 
+    _adds_argument = False
+
+    def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
+        """argparse checks each argument with a formatter; a new one asks for the size of the terminal each time."""
+        self._adds_argument = True
+        try:
+            return super().add_argument(*args, **kwargs)
+        finally:
+            self._adds_argument = False
+
     def _get_formatter(self) -> argparse.HelpFormatter:
+        if self._adds_argument:
+            return _checking_formatter()
         if spoken() == "en":
             return super()._get_formatter()
         bases: Any = (_TranslatedHelp, self.formatter_class)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from memory_server.cli.delivery import Delivery, Ending, TurnResult, deliver
 from memory_server.cli.terminal import complain, confirmed, from_afar, write, write_errors
 from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
@@ -33,6 +32,7 @@ from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox.locale import _, spoken
 
 if TYPE_CHECKING:
+    from memory_server.cli.delivery import Delivery, TurnResult
     from memory_server.remote import Remote
 
 REMOTE_RECALL_SECONDS, COMMAND_SECONDS = 1.0, 60.0
@@ -90,6 +90,8 @@ class LinkedServer:
 
     async def deliver(self, seconds: float, newest: int | None = None) -> Delivery:
         """Deliver what waits (`delivery.deliver`)."""
+        from memory_server.cli.delivery import deliver  # here: a hook without a link does not wait for it
+
         return await deliver(self.remote, self.home.outbox, seconds, newest)
 
     def deliver_later(self) -> None:
@@ -251,6 +253,8 @@ async def _remember(server: LinkedServer, flags: Namespace, work: str | None) ->
 
 def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_json: bool) -> int:
     """Say what became of a turn that was just said; the exit status. Raises InvalidInput: the server refused it."""
+    from memory_server.cli.delivery import Ending
+
     match result.ending:
         case Ending.STORED:
             answer: dict[str, Any] = {"success": True, "stored": True, "waiting": waiting}

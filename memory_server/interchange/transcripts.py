@@ -18,25 +18,28 @@ from typing import Any, Literal
 from memory_server.interchange import spoken_places as places
 from memory_server.kernel.messages import Message
 from memory_server.storage.json_store import codec
+from nlp.once import Once
 from sandbox.chats.joined_lines import joined_values
 
 _OF_A_MESSAGE = re.compile(
     rb'"(?:type|role|subtype)":\s*"(?:user|assistant|queued_command|turn_duration|stop_hook_summary)(?:\.message)?"'
 )
 """A line that may hold words, or that tells that a turn has ended: most do not, and a line may have a megabyte."""
-_TAG = re.compile(rf"<({'|'.join(map(re.escape, places.TAGS))})(?:\s[^<>\n]{{0,1000}})?>")
+_TAG = Once(lambda: re.compile(rf"<({'|'.join(map(re.escape, places.TAGS))})(?:\s[^<>\n]{{0,1000}})?>"))
 _ADDED_TO_WORDS = frozenset(name for name, place in places.TAGS.items() if place.whose != "agent")
 _ADDED_TO_ANSWERS = frozenset(("system-reminder", "system_reminder"))
 _INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]\n]*\]$", re.MULTILINE)
-_REFUSAL = re.compile(
-    r"(?:Error: )?(?:The user doesn't want to proceed with this tool use|Permission for this tool use was denied)\."
-    r"[^\n]{0,300}?[Tt]he user said:\n"
+_REFUSAL = Once(
+    lambda: re.compile(
+        r"(?:Error: )?(?:The user doesn't want to proceed with this tool use|Permission for this tool use was denied)\."
+        r"[^\n]{0,300}?[Tt]he user said:\n"
+    )
 )
 _AFTER_REFUSAL = "\nNote: The user's next message may contain a correction or preference."
 _CLARIFICATION = "The user wants to clarify these questions."
-_CLARIFIED = re.compile(r"^[ -]{0,9}(?:Answer|User notes): (.{1,10000})$", re.MULTILINE)
+_CLARIFIED = Once(lambda: re.compile(r"^[ -]{0,9}(?:Answer|User notes): (.{1,10000})$", re.MULTILINE))
 _ON_A_PLAN = "\nUser feedback on this plan: "
-_INVOKED_BY_THE_MODEL = re.compile(r'^The "[^"\n]{1,200}" skill is (?:loading|running)')
+_INVOKED_BY_THE_MODEL = Once(lambda: re.compile(r'^The "[^"\n]{1,200}" skill is (?:loading|running)'))
 
 State = Literal["", "open", "answered"]
 """What a line says about its turn: it goes on, or was interrupted; the model has answered; or nothing."""
@@ -255,10 +258,10 @@ def _refusal(row: Mapping[str, Any], content: Any) -> str:
             return ""
         results = [block for block in _blocks(content) if block.get("type") == "tool_result" and block.get("is_error")]
         texts = [text for block in results for text in _texts({}, block.get("content"))]
-        refusals = [(text, beginning) for text in texts if (beginning := _REFUSAL.match(text))]
+        refusals = [(text, beginning) for text in texts if (beginning := _REFUSAL().match(text))]
         reason = "\n".join(text[beginning.end() :].partition(_AFTER_REFUSAL)[0] for text, beginning in refusals)
     if reason.startswith(_CLARIFICATION):
-        answers = [answer for answer in _CLARIFIED.findall(reason) if not answer.startswith("(No answer")]
+        answers = [answer for answer in _CLARIFIED().findall(reason) if not answer.startswith("(No answer")]
         return "\n".join(answers)
     return reason
 
@@ -304,7 +307,7 @@ def _without_parts(text: str, tags: Collection[str], left_out: Counter[str], *, 
     command: dict[str, str] = {}
     rest = 0
     unclosed: set[str] = set()
-    for begin in _TAG.finditer(text):
+    for begin in _TAG().finditer(text):
         name = begin[1]
         if begin.start() < rest or name in unclosed or name not in tags:
             continue
@@ -331,7 +334,7 @@ def _typed(command: Mapping[str, str], left_out: Counter[str], *, local: bool) -
     name = command.get("command-name", "").lstrip("/")
     if not name:
         return command.get("command-args", "")
-    by_the_model = "skill-format" in command or _INVOKED_BY_THE_MODEL.match(command.get("command-message", ""))
+    by_the_model = "skill-format" in command or _INVOKED_BY_THE_MODEL().match(command.get("command-message", ""))
     if local or by_the_model or name in places.CLIENT_COMMANDS:
         left_out[places.COMMANDS] += 1
         return ""

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from memory_server.kernel.items import Item, Sought
-from memory_server.kernel.recorded_recall import recorded_recall
 from sandbox.locale import n_
 
 if TYPE_CHECKING:
@@ -133,6 +132,8 @@ class Erasure:
     def in_recall(self, line: Mapping[str, Any]) -> bool:
         """Whether a line of the record of recalls tells of it."""
         names = {item.id for item in self.items}
+        from memory_server.kernel.recorded_recall import recorded_recall
+
         recall = recorded_recall(line)
         named = [*(item.id for item in (*recall.came, *recall.near)), *(recall.used or ())]
         return self.held_in(line) or not names.isdisjoint(named)
@@ -177,6 +178,8 @@ def _said_by(message: Any) -> Iterator[str]:
 
 def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
     """The words of what came or nearly came, and the names of triggers and notes, which have words of people."""
+    from memory_server.kernel.recorded_recall import recorded_recall
+
     recall = recorded_recall(line)
     yield from recall.failed
     for item in (*recall.came, *recall.near):

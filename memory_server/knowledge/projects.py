@@ -17,7 +17,6 @@ from dataclasses import dataclass
 NAMED, UNSETTLED = "name:", "?"
 NO_PROJECT = ""
 """For the setting `knowledge.project`: no project, whatever the folder is."""
-_SEPARATORS = re.compile(r"[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def projects_meant(word: str, keys: Collection[str]) -> list[str]:
 def _parts_of(key: str) -> list[str]:
     if key.startswith(UNSETTLED):
         return [key.removeprefix(UNSETTLED)]
-    parts = [part for part in _SEPARATORS.split(key.removeprefix(NAMED)) if part]
+    parts = [part for part in re.split(r"[/\\]", key.removeprefix(NAMED)) if part]
     if not parts:
         return [key]
     parts[-1] = parts[-1].removesuffix(".git") or parts[-1]

@@ -17,14 +17,15 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
-from memory_server.kernel.recorded_recall import RecordedRecall, recorded_recall
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS, iso
 from sandbox.locale import N_, _, counted
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.activation import Activation
-    from memory_server.conversations.recall.selection import Recall, Recalled
+    from memory_server.conversations.recall.order import Recalled
+    from memory_server.conversations.recall.selection import Recall
+    from memory_server.kernel.recorded_recall import RecordedRecall
 
 SAID_CHARS, MOST_WORDS = 200, 12
 """Characters of the last message, and shared words of a memory (the heaviest), at most."""
@@ -88,7 +89,9 @@ class Recalls:
             lines = self._kept.lines(conversation_id)
         except OSError as error:
             raise StorageError(_("The record of recalls cannot be read: {reason}.", str(error))) from error
-        recalls = dict[object, RecordedRecall]()
+        from memory_server.kernel.recorded_recall import recorded_recall  # here: a hook only writes the record
+
+        recalls: dict[object, RecordedRecall] = {}
         latest_keys = dict[object, object]()
         for line in filter(self._lasts, lines):
             recall = recorded_recall(line)

@@ -21,7 +21,6 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.folder_names import find_folder, subfolders
 from memory_server.kernel.meter import Meter
-from memory_server.kernel.process_figures import FolderSize
 from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.token_file import TokenFile, named
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from memory_server.kernel.erasure import Erasure, Tombstones, Traces
     from memory_server.kernel.lifecycle import Ledger
     from memory_server.kernel.private import Pauses
+    from memory_server.kernel.process_figures import FolderSize
     from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
@@ -261,6 +261,8 @@ class Home:
 
     def folder_size(self) -> FolderSize:
         """The files of its folder. One that is removed meanwhile does not count."""
+        from memory_server.kernel.process_figures import FolderSize
+
         sizes: list[int] = []
         for folder, _folders, names in os.walk(self.place):
             for name in names:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from memory_server.kernel.link import machine_name, shared_name
 from memory_server.knowledge.projects import NAMED, Project, is_bare_name, unsettled
 from memory_server.storage.projects import has_git, is_ours, nearest
+from nlp.once import Once
 
 _MOST_BYTES = 1_000_000
 """Bytes that are read of a file of git: a configuration with ten thousand branches has as many."""
@@ -28,11 +29,13 @@ _LONG_NAME_CHARS = 40
 _MOST_NAME_CHARS = 200
 """Characters of the name of a project, as of the setting `knowledge.project`."""
 _OURS, _ORIGIN, _WORKTREE = "memory-server.project", "remote.origin.url", "core.worktree"
-_SECTION = re.compile(r'\s{0,99}\[\s{0,99}([\w.-]{1,99})(?:\s{1,99}"((?:[^"\\\n]|\\.){0,999})")?\s{0,99}\]')
-_SETTING = re.compile(r"\s{0,99}([A-Za-z][\w-]{0,99})\s{0,99}=\s{0,99}(.{0,2000})")
-_SCP = re.compile(r"(?:[^@/:\s]{1,200}@)?([^@/:\s]{1,255}):(?!//)(.{1,2000})", re.DOTALL)
+_SECTION = Once(
+    lambda: re.compile(r'\s{0,99}\[\s{0,99}([\w.-]{1,99})(?:\s{1,99}"((?:[^"\\\n]|\\.){0,999})")?\s{0,99}\]')
+)
+_SETTING = Once(lambda: re.compile(r"\s{0,99}([A-Za-z][\w-]{0,99})\s{0,99}=\s{0,99}(.{0,2000})"))
+_SCP = Once(lambda: re.compile(r"(?:[^@/:\s]{1,200}@)?([^@/:\s]{1,255}):(?!//)(.{1,2000})", re.DOTALL))
 """`git@host:path`, the other form of a URL of ssh."""
-_PATH = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+_PATH = Once(lambda: re.compile(r"[/\\]|[A-Za-z]:[/\\]"))
 _PORTS = {"ssh": 22, "http": 80, "https": 443, "git": 9418}
 _IGNORE_CASE = ("github.com", "gitlab.com")
 """Hosts that take the path of a repository in any case."""
@@ -173,7 +176,7 @@ def shared_key(key: str) -> str:
     there."""
     if is_bare_name(key):
         return unsettled(key)
-    if not _PATH.match(key):
+    if not _PATH().match(key):
         return key
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is wanted also where there is no home
     name = shared_name(key, as_on_disk(Path(home)))
@@ -191,7 +194,7 @@ def normalized(url: str) -> str | None:
     """A URL of a repository in one form for all ways to it: `github.com/acme/shop`, without user, password, scheme and
     `.git`. None: another machine may mean another repository by it, as by a path, a name of `~/.ssh/config` or a host
     of one network."""
-    scp = None if "://" in url else _SCP.fullmatch(url.strip())
+    scp = None if "://" in url else _SCP().fullmatch(url.strip())
     if scp is not None:
         host = scp[1].lower()
         port = None
@@ -272,11 +275,11 @@ def _settings_of(git: Path) -> dict[str, list[str]]:
     if git.is_symlink() or config.is_symlink() or not is_ours(config):
         return values
     for line in _text_of(config).splitlines():
-        header = _SECTION.match(line)
+        header = _SECTION().match(line)
         if header is not None:
             section = header[1].lower() + (f".{header[2]}" if header[2] is not None else "")
             line = line[header.end() :]
-        setting = _SETTING.fullmatch(line)
+        setting = _SETTING().fullmatch(line)
         if setting is not None:
             name = f"{section}.{setting[1].lower()}"
             if name in (_OURS, _ORIGIN, _WORKTREE):

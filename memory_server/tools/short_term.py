@@ -10,8 +10,9 @@ from typing import Annotated
 from pydantic import Field, PrivateAttr
 
 from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.selection import Recall, Recalled
+from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.why import joined_words, reason
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.conversations.search import Found

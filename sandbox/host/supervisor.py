@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host.candidates import Candidates
-from sandbox.host.matching import Looks, expression_of, holding, parts_of
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
@@ -292,6 +291,8 @@ class TriggerSandbox:
         """Which texts a search expression matches: a word in any spelling, or `/expression/flags` as in JavaScript, as
         the text is written or as people see it. Raises PatternError when the expression is empty, invalid or too slow
         for `search_seconds` (per some hundred thousand characters of text); nothing partial is ever returned."""
+        from sandbox.host.matching import Looks, expression_of, holding, parts_of  # here: a search has no use for it
+
         expression = expression_of(pattern)
         if expression is None:
             return holding(pattern, texts)

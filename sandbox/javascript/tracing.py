@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
-import secrets
 from collections.abc import Iterator
 from itertools import islice
 
@@ -87,7 +87,7 @@ def copy_of(text: str) -> TracedCopy | None:
     traced = operands(source)
     if not traced:
         return None
-    probe = f"probe_{secrets.token_hex(8)}"  # a name that triggers cannot know
+    probe = f"probe_{os.urandom(8).hex()}"  # a name that triggers cannot know
     marks: list[tuple[int, int, int, bytes]] = []
     for operand in traced:
         length = operand.end - operand.start

@@ -38,7 +38,7 @@ def decided(
 
 
 def came(decision: Decision) -> list[str]:
-    return [decision.columns.memory(row).id for row in decision.chosen]
+    return [decision.columns.memory(row).id for row in decision.order.chosen]
 
 
 def some(count: int, worded: int = 0) -> list[ShortTermMemory]:
@@ -93,7 +93,7 @@ def test_where_words_and_meaning_count_the_outranked_are_not_told_of_more_releva
     assert came(found) == ["m01", "m02", "m03"]
     row = found.columns.row_of("m00")
     assert row is not None
-    assert found.relevance[row] == max(found.relevance)
+    assert found.counted.relevances[row] == max(found.counted.relevances)
     verdict = explain(found, row).verdict
     assert (verdict.kind, len(verdict.others)) == ("outranked", 3)
     assert "others, which come first by words and meaning, took the 3 places" in verdict.sentence

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, query_of, trigger
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.prompt_lines import Language, prompt_lines, when_text
 from memory_server.conversations.recall.relevance import Receipt
-from memory_server.conversations.recall.selection import HeldBack, Recall, Recalled
+from memory_server.conversations.recall.selection import HeldBack, Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role
 from memory_server.kernel.recalled_block import FOOT, HEAD, marked, without_recalled

@@ -9,7 +9,7 @@ import pytest
 from memory_server.app import App, open_memory
 from memory_server.config import Settings
 from memory_server.conversations.recall.relevance import MatchedWord
-from memory_server.conversations.recall.same_words import Held, Lent, Standing, lent_points
+from memory_server.conversations.recall.same_words import Lent, Standing, lent_points, telling_words
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS
 from memory_server.tools.insight import explain_recall
@@ -37,13 +37,13 @@ def words(*shared: str) -> list[MatchedWord]:
     ids=["newer", "recalled less", "shares less", "other words", "newer is ahead", "never recalled", "three"],
 )
 def test_who_gets_points(standings: list[Standing], shared: list[str], lent: dict[int, Lent]) -> None:
-    assert lent_points(standings, lambda number: Held(words(shared[number]), [shared[number], "0660"])) == lent
+    assert lent_points(standings, lambda number: telling_words(words(shared[number]), [shared[number], "0660"])) == lent
 
 
 def test_a_text_that_says_other_things_too_gets_none() -> None:
     standings = [Standing(1, 40, 15), Standing(2, 40, 0)]
     long = ["phone", "garden", "winter", "ladder"]
-    assert lent_points(standings, lambda number: Held(words("phone"), long)) == {}
+    assert lent_points(standings, lambda number: telling_words(words("phone"), long)) == {}
 
 
 async def _asked_often(app: App, texts: tuple[str, str], question: str) -> list[str]:

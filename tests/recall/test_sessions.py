@@ -17,11 +17,12 @@ from memory_server.conversations.changes import Added, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.exclusions import exclusion_of
 from memory_server.conversations.recall.explanation import Verdict, explain
 from memory_server.conversations.recall.index import Index, index_of
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.selection import Recall, hold_of
+from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.storage.json_store import codec
 
@@ -79,7 +80,7 @@ def test_what_is_held_back_depends_on_who_said_it_and_who_asks(
     age: int, told_in: str | None, asking: Session | None, chat: str, held: str | None
 ) -> None:
     one = said(age, told_in, chat)
-    assert hold_of(one, conversation_id="chat", session=asking, now_ms=NOW, parameters=P) == held
+    assert exclusion_of(one, conversation_id="chat", session=asking, now_ms=NOW, parameters=P) == held
     found = asked([one], asking)
     assert bool(found.top) is (held is None)
     counts = (found.held_back.recent, found.held_back.in_context)
@@ -103,7 +104,7 @@ def test_columns_hold_back_what_the_rule_holds_back_one_by_one(
     kept = [said(steps * 7 * MINUTE, told_in, chat, f"m{n}") for n, (steps, told_in, chat) in enumerate(facts)]
     session = None if asking is None else Session(asking, None if since is None else NOW - since * 7 * MINUTE)
     found = asked(kept[gone:], session)
-    holds = [hold_of(m, conversation_id="chat", session=session, now_ms=NOW, parameters=P) for m in kept[gone:]]
+    holds = [exclusion_of(m, conversation_id="chat", session=session, now_ms=NOW, parameters=P) for m in kept[gone:]]
     assert found.held_back.recent == holds.count("too_young")
     assert found.held_back.in_context == holds.count("in_context")
 

@@ -8,10 +8,11 @@ from typing import get_args, get_type_hints
 import pytest
 
 from memory_server.conversations.recall import why
-from memory_server.conversations.recall.selection import HeldBack, Missed
+from memory_server.conversations.recall.order import NearMiss
+from memory_server.conversations.recall.selection import HeldBack
 from memory_server.kernel.recorded_recall import recorded_recall
 
-LACKED = get_args(get_type_hints(Missed)["lacked"])
+LACKED = get_args(get_type_hints(NearMiss)["lacked"])
 WORDS: list[dict[str, float]] = [{}, {"mango": 2.0}]
 
 

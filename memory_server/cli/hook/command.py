@@ -21,7 +21,6 @@ from pathlib import Path
 
 from memory_server.app import App, Shared
 from memory_server.cli import linked
-from memory_server.cli.hook import linked_hook
 from memory_server.cli.hook.claude_code import (
     CURSOR,
     HookContext,
@@ -32,7 +31,6 @@ from memory_server.cli.hook.claude_code import (
     session_of,
     turn_ended,
 )
-from memory_server.cli.hook.trouble import tell
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
@@ -83,6 +81,8 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         settings = in_folder(settings, event.cwd)
         link = linked.link_of(settings) if context is not None else None
         if context is not None and link is not None:
+            from memory_server.cli.hook import linked_hook  # here: most machines have no link, and each hook waits
+
             server = linked.LinkedServer(link, settings, lasts=shared is not None, folder=event.cwd)
             output = _output(event, *await linked_hook.hook(server, context, flags))
         elif context is not None:
@@ -93,6 +93,8 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         return
     except Exception as error:
         if patience is None or patience.end():
+            from memory_server.cli.hook.trouble import tell
+
             tell(event, _reason(error))
         return
     if (patience is None or patience.end()) and output:

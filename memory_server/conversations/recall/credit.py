@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.selection import Recall, Recalled
+from memory_server.conversations.recall.order import Recalled
+from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message
 from nlp import is_incidental, is_speaker, says_little

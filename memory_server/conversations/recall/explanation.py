@@ -11,10 +11,10 @@ from memory_server.conversations.model import ShortTermMemory, place_text
 from memory_server.conversations.recall import why
 from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
+from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.overviews import belongs
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import Receipt, age_text
-from memory_server.conversations.recall.selection import Recalled
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
@@ -81,14 +81,14 @@ def shown(recalled: Recalled) -> str:
 
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     parameters = decision.parameters
-    if row in decision.chosen:
-        rank, places = decision.chosen.index(row) + 1, parameters.places(question=decision.query.question)
+    if row in decision.order.chosen:
+        rank, places = decision.order.chosen.index(row) + 1, parameters.places(question=decision.query.question)
         return Verdict("came", why.came(rank, places, top=rank <= parameters.top_count))
     if decision.muted[row]:
         return Verdict("muted", why.muted(joined(", ", map(place_text, recalled.memory.muted))))
-    if not decision.eligible[row]:
+    if not decision.counted.eligible[row]:
         return _held_back(decision, row, recalled)
-    near = decision.passed_over.get(row)
+    near = decision.order.passed_over.get(row)
     if near is not None:
         others = decision.explained([near])
         apart_ms = _apart(decision, row, near)
@@ -105,7 +105,7 @@ def _held_back(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     age_ms = recalled.receipt.age_ms
     if decision.in_context[row]:
         return Verdict("in_context", why.in_context(age_ms))
-    ahead_ms = max(0, recalled.memory.time_ms - decision.now_ms)
+    ahead_ms = max(0, recalled.memory.time_ms - decision.counted.now_ms)
     wait_ms = decision.parameters.own_conversation_ms - age_ms + ahead_ms
     return Verdict("too_recent", why.too_recent(age_ms, wait_ms))
 
@@ -119,9 +119,9 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
     nearness = receipt.nearness
     if nearness is not None and (parameters.weak_too or nearness.stands_out):
         return None  # it comes by its meaning
-    missing = parameters.threshold - float(decision.relevance[row])
+    missing = parameters.threshold - float(decision.counted.relevances[row])
     if parameters.least_match:
-        missing = max(missing, decision.needed - float(decision.match.evidence[row]))
+        missing = max(missing, decision.needed - float(decision.counted.match.evidence[row]))
     if missing > 0.0:
         if parameters.must_share and receipt.matched and all(word.incidental for word in receipt.matched):
             return why.only_incidental(_longest_words(recalled))
@@ -134,12 +134,12 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
 def _outranked(decision: Decision, row: int) -> Verdict:
     """The verdict on a memory that is relevant enough."""
     parameters = decision.parameters
-    others = decision.explained(decision.chosen)
+    others = decision.explained(decision.order.chosen)
     if not others:
         return Verdict("outranked", why.no_place())
-    if not parameters.weak_too and decision.relevance[row] < decision.least_beside:
+    if not parameters.weak_too and decision.counted.relevances[row] < decision.order.least_beside:
         return Verdict("outranked", why.far_below_best(parameters.nearly_best, shown(others[0])), others[:1])
-    sentence = why.places_taken([shown(other) for other in others], by_meaning=decision.nearness is not None)
+    sentence = why.places_taken([shown(other) for other in others], by_meaning=decision.order.nearness is not None)
     return Verdict("outranked", sentence, others)
 
 
@@ -152,7 +152,7 @@ def _longest_words(recalled: Recalled) -> list[str]:
 
 def _draw(decision: Decision, row: int) -> Chance | None:
     parameters = decision.parameters
-    if not parameters.draws(question=decision.query.question, came=bool(decision.chosen)):
+    if not parameters.draws(question=decision.query.question, came=bool(decision.order.chosen)):
         return None
     weight = float(decision.weights[row])
     if weight > 0.0:
@@ -174,7 +174,7 @@ def _draw(decision: Decision, row: int) -> Chance | None:
             probability,
         )
     # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
-    near = next((r for r in decision.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
+    near = next((r for r in decision.order.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
     if near is None:
         return None
     apart, came = age_text(_apart(decision, row, near)), decision.columns.memory(near).id

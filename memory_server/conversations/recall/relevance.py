@@ -17,7 +17,7 @@ from struct import pack, unpack
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.typos import Vocabulary, corrected
+from memory_server.conversations.recall.typos import Vocabulary, can_be_corrected, corrected
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
 from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
@@ -135,6 +135,11 @@ class Receipt:
     def relevance(self) -> float:
         return self.match + self.around + self.span + self.cue - self.decay + self.score + self.lent
 
+    @property
+    def relevance_counted(self) -> float:
+        """The relevance that the threshold is for: without what orders the candidates."""
+        return self.relevance - self.cue - self.lent
+
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
         from memory_server.conversations.recall.why import points_text  # it knows this class
@@ -204,7 +209,8 @@ def receipts(
 ) -> list[Receipt]:
     """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
     counts twice."""
-    query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
+    if can_be_corrected(query, parameters):
+        query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
     place = {word: number for number, word in enumerate(query.words)}
     found = [_shared(memory, query, place, wording) for memory in memories]
     holders = Counter(key for shared in found for key, _ in shared)

@@ -9,7 +9,7 @@ both come.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memory_server.conversations.recall.relevance import MatchedWord
 from nlp import is_incidental, is_speaker, says_little
@@ -24,24 +24,7 @@ SHORT_FACT = 1 / 3
 it was recalled may be for these. Without this bound a year of LoCoMo's development part lost .056 of R@3."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The words that a candidate shares with the query, and its own words."""
-
-    matched: Iterable[MatchedWord]
-    words: Iterable[str]
-
-    @property
-    def telling(self) -> frozenset[str]:
-        """The shared words that say something, if the candidate says little else; else none."""
-        shared = frozenset(word.word for word in self.matched if word.telling)
-        own = {word for word in self.words if not (says_little(word) or is_incidental(word) or is_speaker(word))}
-        own = {word for word in own if not any(char.isdigit() for char in word)}
-        return shared if len(shared & own) >= SHORT_FACT * len(own) else frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """What orders a candidate: when it was said (milliseconds since 1970), its points for shared words, and those for
     having been recalled."""
 
@@ -50,22 +33,30 @@ class Standing:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Lent:
+class Lent(NamedTuple):
     """The points that a newer candidate gets, and the number of the older one that has them."""
 
     points: float
     older: int
 
 
-def lent_points(standings: Sequence[Standing], held_by: Callable[[int], Held]) -> dict[int, Lent]:
-    """By the number of each candidate that gets points. `held_by`: what a candidate holds; it is asked only of those
-    that may get or lend some."""
+def telling_words(matched: Iterable[MatchedWord], words: Iterable[str]) -> frozenset[str]:
+    """The words that a candidate shares with the query and that say something, if it says little else; else none.
+    `words`: all of its own."""
+    shared = frozenset(word.word for word in matched if word.telling)
+    own = {word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word))}
+    own = {word for word in own if not any(char.isdigit() for char in word)}
+    return shared if len(shared & own) >= SHORT_FACT * len(own) else frozenset()
+
+
+def lent_points(standings: Sequence[Standing], words_of: Callable[[int], frozenset[str]]) -> dict[int, Lent]:
+    """By the number of each candidate that gets points. `words_of`: its `telling_words`; it is asked only of those that
+    may get or lend some."""
     known: dict[int, frozenset[str]] = {}
 
     def telling(number: int) -> frozenset[str]:
         if number not in known:
-            known[number] = held_by(number).telling
+            known[number] = words_of(number)
         return known[number]
 
     lent: dict[int, Lent] = {}

@@ -46,10 +46,15 @@ class Words(Protocol):
     def alike(self, word: str) -> Iterable[str]: ...
 
 
+def can_be_corrected(query: RecallQuery, parameters: RecallParameters) -> bool:
+    """Whether `query` has an English word that may be misspelt: then somebody needs the words of the memories."""
+    return bool(parameters.typo_factor) and any(map(_may_be_misspelt, query.words))
+
+
 def corrected(query: RecallQuery, known: Words, parameters: RecallParameters) -> RecallQuery:
     """`query` with a word of the memories, `known`, in place of each English word that no memory has: the first by
     spelling of those that are alike."""
-    if not parameters.typo_factor:
+    if not can_be_corrected(query, parameters):
         return query
     words: dict[str, QueryTerm] = {}
     for word, sought in query.words.items():

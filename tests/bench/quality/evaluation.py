@@ -254,7 +254,7 @@ def answers(dataset: Dataset, units: Sequence[Unit], parameters: Parameters) -> 
             decision = decided(question)
             # What was just said is in the context already: if it is a memory too, it does not take a place.
             said = {turn.id for turn in question.before}
-            given = [of_id[decision.columns.memory(row).id] for row in decision.chosen]
+            given = [of_id[decision.columns.memory(row).id] for row in decision.order.chosen]
             given = [unit for unit in given if not unit.holds(said)]
             rank = next((place for place, unit in enumerate(given, 1) if unit.holds(question.gold)), None)
             yield Answer(question, rank, bool(given))

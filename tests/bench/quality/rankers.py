@@ -81,8 +81,8 @@ BLIND = ("last", "random")
 def points_of(decision: Decision) -> Floats:
     """The points that are compared with the threshold, row by row; -inf where no threshold lets a memory come."""
     if not decision.parameters.must_share:
-        return decision.relevance
-    return np.where(decision.match.shares, decision.match.evidence, -np.inf)
+        return decision.counted.relevances
+    return np.where(decision.counted.match.shares, decision.counted.match.evidence, -np.inf)
 
 
 def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) -> Ranker:
@@ -92,13 +92,13 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
 
     def give(question: Question) -> Ranking:
         decision = decided(question)
-        return [(of_id[decision.columns.memory(row).id],) for row in decision.chosen]
+        return [(of_id[decision.columns.memory(row).id],) for row in decision.order.chosen]
 
     def judge(question: Question) -> Judged:
         decision = decided(question)
         columns, points = decision.columns, points_of(decision)
-        rows = np.lexsort((-columns.times, -decision.relevance))
-        rows = rows[decision.eligible[rows] & (points[rows] > -np.inf)]
+        rows = np.lexsort((-columns.times, -decision.counted.relevances))
+        rows = rows[decision.counted.eligible[rows] & (points[rows] > -np.inf)]
         return [(float(points[row]), of_id[columns.memory(row).id]) for row in rows.tolist()]
 
     return Ranker(judge, give)

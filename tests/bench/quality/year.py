@@ -160,7 +160,7 @@ class Life:
     def _outcome(self, decided: Callable[[Question], Decision], question: Question) -> Outcome:
         def right(asked: Question) -> float:
             decision = decided(asked)
-            given = [decision.columns.memory(row).id for row in decision.chosen[:PLACES]]
+            given = [decision.columns.memory(row).id for row in decision.order.chosen[:PLACES]]
             return float(any(self._said[memory_id] in self._plan.answers[asked.id] for memory_id in given))
 
         return {"recallAt3": right(question), "recallAt3Alone": right(replace(question, before=()))}

@@ -1,0 +1,52 @@
+"""Why a memory is excluded from a search: it is muted, or the asking session may still see it, because it stored it or
+it is only minutes old. The same rule for one memory and for all rows of an index. Pure.
+
+| the memory's session and the asking one | excluded |
+| --- | --- |
+| both known, and not the same | never: the asking session has not seen it |
+| the same, and it is known what it still has in its context | what is in the context, however old |
+| the same, and that is not known; or one is unknown | of this conversation what is younger than 20 minutes |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.relevance import age_of
+from memory_server.kernel.messages import Session
+
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.columns import Columns
+    from memory_server.conversations.recall.index import Integers, Mask
+
+Exclusion = Literal["in_context", "too_young", "muted"]
+
+
+def exclusion_of(
+    memory: ShortTermMemory, *, conversation_id: str, session: Session | None, now_ms: int, parameters: RecallParameters
+) -> Exclusion | None:
+    """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
+    if session is not None and parameters.sessions and memory.session is not None:
+        if memory.session != session.id:
+            return None
+        if session.context_since_ms is not None:
+            return "in_context" if memory.time_ms >= session.context_since_ms else None
+    if memory.conversation_id != conversation_id:
+        return None
+    return "too_young" if age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms else None
+
+
+def exclusions_of_rows(
+    columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
+) -> tuple[Mask, Mask]:
+    """The same for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
+    milliseconds, 0 for a time in the future."""
+    young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    if session is None or not parameters.sessions:
+        return young & False, young
+    same, unknown = columns.of_session(session.id), columns.of_session(None)
+    if session.context_since_ms is None:
+        return young & False, young & (same | unknown)
+    return same & (columns.times >= session.context_since_ms), young & unknown
