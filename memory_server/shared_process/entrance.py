@@ -218,7 +218,7 @@ def _answered(path: str, asked: Invocation, fields: Sequence[str], seconds: floa
         try:
             return answer_of(connection)
         except (OSError, CannotShare):
-            if asked.command.name != "remember":
+            if asked.command.changes != "memories":
                 raise
             _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
             return 1, b"", b""

@@ -51,7 +51,9 @@ def runs(text: str, words: Mapping[str, float]) -> list[Run]:
 def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
     latin = bool(_LATIN.match(word))
     pattern = rf"(?<!\w){re.escape(word)}\w{{0,4}}(?!\w)" if latin else re.escape(word)
-    return ((at.start(), at.end()) for at in re.finditer(pattern, text)) if word else iter(())
+    if not word:
+        return iter(())
+    return (match.span() for match in re.finditer(pattern, text))
 
 
 def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
@@ -67,10 +69,12 @@ def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
 
 def quoted(words: Iterable[str], *, zh: bool) -> str:
     """Words in quotation marks, as a list."""
-    each = [f"“{word}”" for word in words]
+    marked = [f"“{word}”" for word in words]
     if zh:
-        return "".join(each)
-    return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}" if each else ""
+        return "".join(marked)
+    if len(marked) < 2:
+        return "".join(marked)
+    return f"{', '.join(marked[:-1])} and {marked[-1]}"
 
 
 def reason(
@@ -103,7 +107,9 @@ def reason(
         return _("Only because {words} is in both.", named)
     if len(heavy) > 1 and sum(words[word] for word in heavy) >= 1.5 * heaviest:
         return _("{words} are rare in your memories, and this one has them.", named)
-    return _("{words} are in both.", named) if len(heavy) > 1 else _("{words} is in both.", named)
+    if len(heavy) > 1:
+        return _("{words} are in both.", named)
+    return _("{words} is in both.", named)
 
 
 # --- the points of a memory ----------------------------------------------------------------------------------
@@ -117,9 +123,13 @@ def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
         words += _(" and {names} more", len(heaviest) - 3)
     if not words:
         words = _("part of an overview") if receipt.overview else _("no shared word")
-    around = _("; +{around:.1f} from what was said around it", receipt.around) if receipt.around else ""
-    span = _("; +{span:.1f} for its time", receipt.span) if receipt.span else ""
-    cue = _("; +{cue:.1f} for what is asked", receipt.cue) if receipt.cue else ""
+    around = span = cue = ""
+    if receipt.around:
+        around = _("; +{around:.1f} from what was said around it", receipt.around)
+    if receipt.span:
+        span = _("; +{span:.1f} for its time", receipt.span)
+    if receipt.cue:
+        cue = _("; +{cue:.1f} for what is asked", receipt.cue)
     points = _(
         "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
         around,
@@ -131,14 +141,18 @@ def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
     )
     if receipt.lent:
         points += _("; +{lent:g} as {older}, which is older and shares the same words", receipt.lent, receipt.older)
-    line = words + points
-    return line if receipt.nearness is None else joined("; ", (line, meaning_text(receipt.nearness)))
+    if receipt.nearness is not None:
+        points = joined("; ", (points, meaning_text(receipt.nearness)))
+    return words + points
 
 
 def meaning_text(nearness: Nearness) -> str:
     """`meaning 0.62, rank 1; words, rank 4`."""
-    by_meaning = "" if nearness.rank is None else _(", rank {rank}", nearness.rank)
-    by_words = "" if nearness.word_rank is None else _("; words, rank {word_rank}", nearness.word_rank)
+    by_meaning = by_words = ""
+    if nearness.rank is not None:
+        by_meaning = _(", rank {rank}", nearness.rank)
+    if nearness.word_rank is not None:
+        by_words = _("; words, rank {word_rank}", nearness.word_rank)
     return _("meaning {cosine:.2f}{by_meaning}{by_words}", nearness.cosine, by_meaning, by_words)
 
 
@@ -247,7 +261,9 @@ def not_in_overview(overview: Overview) -> str:
 
 
 def lacks_points(missing: float, needed: float, *, shares_words: bool) -> str:
-    why = "" if shares_words else _("it shares no word with these messages, and ")
+    why = ""
+    if not shares_words:
+        why = _("it shares no word with these messages, and ")
     points = _("{missing:.1f} of the {needed:.1f} points needed", missing, needed)
     return _("Not relevant enough: {why}it lacks {points}.", why, points)
 
