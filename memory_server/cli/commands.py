@@ -222,7 +222,7 @@ def _mend(add: Add) -> None:
     _switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     _switch(forget, "--yes", _("do not ask"))
     _dry_run(forget, _("show what would go"))
-    both = ("pin, mute, edit", _("Keep a memory; let it not come unasked; correct it."))
+    both = ("pin, mute, edit", _("Keep a memory; let it not come; correct it."))
     about = _("Keep a memory for good, or (--off) no longer.")
     pin = add("pin", about, "pin 3f2a", about_c=_ALL, listed=both)
     _argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
