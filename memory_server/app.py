@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -18,8 +17,10 @@ from memory_server.config import Settings, home_of
 from memory_server.config.recall import parameters
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS
+from memory_server.conversations.search import DECISIONS
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import SandboxRunner, examine_sandbox
+from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryClosed, MemoryServerError
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Message, Session
@@ -283,14 +284,15 @@ class App:
         )
 
     async def warm(self) -> None:
-        """Load the dictionary and numpy and start a trigger worker before the first use, which reports a failure."""
+        """Load the dictionary before the first use, then what a small first search does without: worker and numpy."""
         import nlp
 
-        selection = "memory_server.conversations.recall.indexed_selection"
-        load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
+        load = [asyncio.to_thread(nlp.load)]
         if self.memories.services.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
-        results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
+        results: list[object] = await asyncio.gather(*load, return_exceptions=True)
+        for later in (self.sandbox.warm(), asyncio.to_thread(import_module, DECISIONS)):
+            results += await asyncio.gather(later, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 log.warning("warming up failed: %s", failure_text(result))
@@ -304,9 +306,7 @@ class App:
             if conversations:
                 await self.warm()
         finally:
-            if not gc.isenabled():  # `cli` turned it off for the start; imported modules are never garbage
-                gc.freeze()
-                gc.enable()
+            collect_from_now_on()
         if conversations:
             await self._tell_of_outdated_words()
         if self._owner is None:

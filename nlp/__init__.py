@@ -6,9 +6,7 @@ An import reads no files: `load`, or else the first extraction, loads the dictio
 from __future__ import annotations
 
 from nlp.enrichment import (
-    Enrichment,
     QueryTerm,
-    QueryWeights,
     enriched_keywords,
     gram_weight,
     is_speaker,
@@ -29,6 +27,7 @@ from nlp.keywords import (
 )
 from nlp.segment import engine_name
 from nlp.stems import is_incidental, says_little
+from nlp.word_options import Enrichment, QueryWeights
 
 __all__ = [
     "Enrichment",

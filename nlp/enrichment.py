@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from hashlib import sha256
 from heapq import nsmallest
 from math import sqrt
 from operator import itemgetter
@@ -43,48 +42,10 @@ from nlp.questions import asking_part, is_question
 from nlp.scripts import script_spans
 from nlp.segment import segment, well_formed
 from nlp.stems import only_asks, says_little, says_when, stem
+from nlp.word_options import Enrichment, QueryWeights
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enrichment:
-    """Additions to the words of the Node original. All are off by default."""
-
-    simplified: bool = False
-    """Traditional characters count as Simplified ones. Needs OpenCC; where it is missing, all functions here that are
-    given these options raise ImportError."""
-    normal_forms: bool = False
-    """What looks the same counts as one: full-width and half-width forms, letters and their marks, upper and lower
-    case, and texts with signs that nobody sees. So do RTX4090 and RTX 4090, Node.js and nodejs."""
-    scripts: bool = False
-    """Kana, Hangul, Cyrillic, accented Latin and emoji make words."""
-    dates: bool = False
-    """Days make words, in all ways of writing them, and a memory has the day of each of its messages."""
-    stems: bool = False
-    """English and Russian words count by their stems, and in lower case."""
-    speakers: bool = False
-    """A memory has the name of each of its speakers as a word, `阿红:`, so that her name finds what she said. It is
-    not the word 阿红, which counts as rare where the others seldom say it."""
-    long_texts: bool = False
-    """Weights are divided by the square root of the length of the message, and no word is dropped. The Node original
-    divides by the length and drops words of little weight, so a long answer loses most of its facts."""
-    words: tuple[str, ...] = ()
-    """Names and other words that are never cut."""
-
-    @property
-    def signature(self) -> str:
-        """A short name of these options, "" for none. It is kept with a memory, to know how its words were found."""
-        names = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "speakers", "stems")
-        parts = [name + _REVISIONS.get(name, "") for name in names if getattr(self, name)]
-        if self.words:
-            parts.append("words:" + sha256("\n".join(sorted(self.words)).encode("utf-8", "replace")).hexdigest()[:8])
-        return " ".join(parts)
-
-
-_REVISIONS: Final[Mapping[str, str]] = {"normal_forms": "2"}
-"""Each option whose rule has changed since a release, with the number of its rule, such as `2`: stored memories then
-count as outdated, and `doctor --reindex` finds their words again. A row stays, and no number is used twice."""
 
 _NOTHING: Final = Enrichment()
 """The keywords of the Node original."""
@@ -107,22 +68,6 @@ _WORDS_OF_A_QUESTION: Final = 2
 """With fewer words that say something, a question needs the messages before it."""
 _BEFORE_SHORT_QUESTION: Final = 0.3
 """The factor on these, where that on messages before a statement is not lower."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryWeights:
-    """What counts less in a query: factors from 0 to 1 on all points of a term. By default no word counts less."""
-
-    earlier: float = 1.0
-    """On each message before the last one, again for each further step back."""
-    before_question: float | None = None
-    """The same where the last message is a question of two words or more that say something; None: as `earlier`."""
-    function_words: float = 1.0
-    """On words that say little by themselves: what, when, 我们."""
-    relative_days: float = 1.0
-    """On days named by their distance (今天, last Friday), if the message has other words that say something."""
-    pairs: float = 0.0
-    """On pairs of characters and single Han characters, beside the words; 0: they do not count."""
 
 
 class QueryTerm(NamedTuple):

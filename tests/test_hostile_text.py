@@ -105,7 +105,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
     "memory_server.storage.entries.front_matter._CONFLICT": (whole, "<<<<<<<", ("<", " ", " a", "a")),
     "memory_server.kernel.files.NEXT": (whole, ".", (".", "0", ".0", ".0000000000000000", ".next")),
-    "memory_server.storage.json_store.snapshots._BETWEEN": (at_start, "", (" ", ",", ", ")),
+    "memory_server.storage.json_store.faults._BETWEEN_RECORDS": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
     "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),

@@ -446,7 +446,9 @@ class TestTranslated:
 
     def test_help_is_broken_by_columns(self) -> None:
         parser = Parser(prog="p")
-        parser.add_argument("--x", help=_("mend broken files, and save every memory that they hold"))
+        parser.add_argument(
+            "--x", help=_("mend broken files: set them aside whole, and go on with the last good state")
+        )
         assert max(map(cells, parser.format_help().split("\n"))) < 80
 
 

@@ -267,7 +267,7 @@ def _mend(add: Add) -> None:
     doctor = add("doctor", about, "doctor", about_c=_ALL)
     _switch(doctor, "--json", _("print the findings as JSON"))
     work = doctor.add_mutually_exclusive_group()
-    _switch(work, "--repair", _("mend broken files, and save every memory that they hold"))
+    _switch(work, "--repair", _("mend broken files: set them aside whole, and go on with the last good state"))
     _switch(work, "--reindex", _("find the words of older memories again, with the present settings"))
     _dry_run(doctor, _("with --repair or --reindex: say what would change"))
     about, example = _("Copy conversations with their past to another store."), "copy --to postgresql://me@host/name"

@@ -198,9 +198,10 @@ async def _list_memories(app: App, conversation: Conversation, limit: int) -> No
         )
     hint_more(max(len(held), len(kept)) - limit)
     if figures.damaged:
-        out.print(
-            _("[yellow]A file of it was damaged, and pieces were set aside; `memory-server doctor` says which.[/]")
+        damaged = _(
+            "A file or line of the conversation was damaged and is set aside; `memory-server doctor` says which."
         )
+        out.print(f"[yellow]{damaged}[/]")
     elif len(short) == len(long) == 1:
         out.print(_("Nothing is stored in the conversation {id}.", escape(conversation.id)))
 

@@ -210,12 +210,15 @@ async def _repair(app: App, flags: Namespace) -> int:
             continue
         if plan is None:
             continue
-        mended += 1
-        out.print(f"[bold]{escape(plan.conversation_id)}[/]{term(' (nothing is changed yet)') * flags.dry_run}")
+        mended += bool(plan.steps)
+        unchanged = term(" (nothing is changed yet)") if flags.dry_run and plan.steps else ""
+        out.print(f"[bold]{escape(plan.conversation_id)}[/]{unchanged}")
         for step in plan.steps:
             out.print(f"  {escape(step)}")
-        if not flags.dry_run:
+        if plan.steps and not flags.dry_run:
             out.print(_("  The files as they were are in {kept_in}.", escape(str(plan.kept_in))))
+        for sentence in plan.set_aside:
+            out.print(f"  {escape(sentence)}", soft_wrap=True)
     if not mended and not failed:
         out.print(_("Nothing is broken."))
     return 1 if failed else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -17,6 +16,7 @@ from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
+from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
@@ -53,9 +53,8 @@ async def serve_http(settings: Settings, listen: str) -> None:
     async def warm() -> None:
         try:
             await app.warm()
-        finally:  # `cli` turned it off for the start; imported modules are never garbage
-            gc.freeze()
-            gc.enable()
+        finally:
+            collect_from_now_on()
 
     offered = offered_tools(settings)
     answered = ANSWERED_TOOLS if usual_offer(settings) else offered

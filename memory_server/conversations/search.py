@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
-from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements
+from memory_server.conversations.recall.selection import HeldBack, Recall, held_in, reinforcements
 from memory_server.conversations.recall.words import RecallQuery, speakers_of
 from memory_server.conversations.services import ALL, OWN, Services
+from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
 from memory_server.kernel.messages import NOTHING, Message, Session
 from memory_server.kernel.private import to_keep
@@ -31,17 +32,16 @@ if TYPE_CHECKING:
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 WORTH_A_THREAD, WORTH_A_THREAD_CHARS = 1_000, 100_000
-"""With this many memories, or characters of them, indexing takes more than some 15 ms; fewer are indexed by the
-decision itself."""
+"""With this many memories, or characters of them, indexing takes over 15 ms; the decision itself indexes fewer."""
 VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.2
 """How long a search waits for vectors, and one that nobody asked for: a hook takes its question back after 0.5 s
 (`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
-_DECISIONS = "memory_server.conversations.recall.indexed_selection"
+PLAIN_AT_MOST = 1_500
+"""Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
+DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
-
 _SAID_AGAIN = 3
 """How often a search is repeated without what the messages hold; it may bring more of that."""
-
 Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 """How near memories are by meaning, by conversation and id."""
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
@@ -49,8 +49,8 @@ NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A search, with the change ids of its reinforcements by conversation, the conversations whose memories came but
-    could not be written (locked or read-only), and those of the scope that could not be read, with the file."""
+    """A search, with the change ids of its reinforcements by conversation, the conversations with memories that came
+    but could not be written (locked, read-only), and those of the scope that could not be read, with the file."""
 
     recall: Recall
     changes: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class ShortTermSearch:
         found = await self._searched(query, asking)
         said = frozenset() if said_again else {message.content.strip() for message in as_said(recent)}
         for _ in range(_SAID_AGAIN):
-            if not (again := _held_in(said, found.recall)):
+            if not (again := held_in(said, found.recall)):
                 break
             asking = replace(asking, without=asking.without | again)
             found = await self._searched(query, asking)
@@ -222,10 +222,12 @@ class ShortTermSearch:
     async def _searched(self, query: RecallQuery, asking: Asking) -> Found:
         """What `query` brings to mind."""
         ids = tuple(dict.fromkeys((*await self.conversations_of(asking.scope), *asking.also)))
-        if self._services.brief and ids == (self.conversation_id,):
-            state = await self._services.store.read(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id) if ids == (self.conversation_id,) else None
+        if state is not None and (self._services.brief or _is_sooner_without_index(state)):
             cosines, reason = await self._cosines([state], query, asked=asking.asked)
             found = self._plainly(state, query, cosines, asking)
+            if not self._services.brief:  # for the next search
+                asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
             return replace(found, only_words=reason)
         states, unread = await self._read(ids)
         if not states:
@@ -278,9 +280,9 @@ class ShortTermSearch:
     async def _prepare(self, state: ConversationState, least: int) -> None:
         """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or fewer than
         `least` memories. If the store replaced the state meanwhile, `index_of` makes the index later."""
-        if _DECISIONS not in sys.modules:
+        if DECISIONS not in sys.modules:
             # Only a process that was not warmed up imports it here; the decision itself runs in the event loop.
-            await asyncio.to_thread(import_module, _DECISIONS)
+            await asyncio.to_thread(import_module, DECISIONS)
         if len(state.short_term) < least and not _is_long(state):
             return
         from memory_server.conversations.recall.index import Index
@@ -290,7 +292,8 @@ class ShortTermSearch:
                 return
             recorder = state.follower = _Recorder()
             try:
-                index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
+                with without_collecting():
+                    index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
             finally:
                 # Another decision may have made an index meanwhile.
                 ours = state.follower is recorder
@@ -344,7 +347,7 @@ class ShortTermSearch:
         return decide(searched, query, **self._about(asking))
 
     def _plainly(self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking) -> Found:
-        """The same without an index, for a process that asks once."""
+        """The same without an index, for a process that asks once, and for the first search of a small conversation."""
         from memory_server.conversations.recall.selection import select
 
         cosines_here = cosines.get(state.conversation_id, NOTHING)
@@ -382,10 +385,9 @@ class ShortTermSearch:
         return changes, tuple(name for name, (_, written) in done.items() if not written)
 
 
-def _held_in(said: Collection[str], recall: Recall) -> set[str]:
-    """The ids of what came though the messages, whose texts are `said`, hold all of it."""
-    came = (each.memory for tier in (recall.top, recall.next, recall.flashback) for each in tier)
-    return {one.id for one in came if one.messages and all(part.content.strip() in said for part in one.messages)}
+def _is_sooner_without_index(state: ConversationState) -> bool:
+    """Whether a search is: in a process that has not imported numpy yet, which takes as long as several plain ones."""
+    return DECISIONS not in sys.modules and len(state.short_term) <= PLAIN_AT_MOST and not _is_long(state)
 
 
 def _is_long(state: ConversationState) -> bool:

@@ -43,12 +43,8 @@ class StatsResult(Result):
 
 
 def notice(damaged: int) -> str:
-    kept = n_(
-        "{count} piece of it could not be read and is",
-        "{count} pieces of it could not be read and are",
-        damaged,
-    )
-    return _("A file was damaged: {kept} set aside; `memory-server doctor` says which.", kept)
+    what = n_("{count} damaged file or line is", "{count} damaged files or lines are", damaged)
+    return _("{what} set aside; `memory-server doctor` says which.", what)
 
 
 class DeleteResult(Result):

@@ -49,7 +49,7 @@ async def mended(view: View, *, dry_run: bool) -> list[Mended]:
     """What was mended of each broken conversation, or would be. Raises StorageError: one cannot be mended."""
     acts = [] if view.site.repairs is None else await asyncio.to_thread(view.site.repairs, dry_run=dry_run)
     plans = [await asyncio.to_thread(act) for act in acts]
-    return [plan for plan in plans if plan is not None]
+    return [plan for plan in plans if plan is not None and plan.steps]
 
 
 async def places_of(view: View, family: Family, place: str, name: str) -> list[Place]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,9 +17,11 @@ from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, trigger
 from trigger_table import TableRunner
 
+from memory_server.conversations import search
 from memory_server.conversations.changes import Added, Change, Reinforced, TriggerSet
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
+from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
 from memory_server.conversations.short_term import ShortTermManager
@@ -400,6 +404,29 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
     assert recollection.trouble == "Triggers cannot run now: no worker."
     assert len(recollection.found.recall.top) == 1
     assert "我喜欢吃披萨" in recalled_block(house.call.memories, recollection)
+
+
+async def test_a_search_before_numpy_is_imported_brings_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [memory(f"m{n}", age=n * DAY, words={"披萨": 20.0 + n % 7}) for n in range(1, 40)]
+    await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, asked))
+
+    async def searched() -> tuple[Recall, bool]:
+        store = JsonFileStore(tmp_path, Clock())
+        around = Services(store, TableRunner(), Parameters(), Clock(), Random(5))
+        found = await Conversations(around).get("chat").short_term.search([ASK], reinforce=False)
+        return found.recall, (await store.read("chat")).follower is None
+
+    import_module(search.DECISIONS)
+    indexed, without_index = await searched()
+    assert (len(indexed.top), without_index) == (2, False)
+    monkeypatch.delitem(sys.modules, search.DECISIONS)
+    plain, without_index = await searched()
+    assert without_index
+    for tier in ("top", "next", "flashback"):
+        came, expected = getattr(plain, tier), getattr(indexed, tier)
+        assert [(item.memory, item.receipt) for item in came] == [(item.memory, item.receipt) for item in expected]
 
 
 @pytest.mark.parametrize("brief", [False, True])

@@ -227,7 +227,7 @@ async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, o
             unnoticed.append(name)
     # Names in these folders are synced several times in a row; one time less shows nothing, all of them do.
     # Without the note in the journal new snapshots are taken for an edit by hand, one that changes nothing.
-    # A snapshot without its contents is salvaged: its copy has them, which is synced after it.
+    # In place of a snapshot without its contents its copy counts, which is synced after it.
     needless = {PRIVATE, past.BROKEN}
     if operation in (compact, mend):  # mending ends with a compaction
         needless |= {"journal.jsonl", *(f"{name}.next" for name in SNAPSHOTS)}
@@ -271,4 +271,5 @@ async def mended_again(house: House) -> None:
     if repair.plan(house.folder) is not None:
         repair.repair(house.folder, NOW)
         house.store = JsonFileStore(house.data, lambda: NOW)
-    assert repair.plan(house.folder) is None
+    again = repair.plan(house.folder)
+    assert again is None or again.steps == ()

@@ -28,6 +28,8 @@ from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
 from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, ShortTermSearch
 from memory_server.conversations.services import Services
+from memory_server.kernel.messages import Message
+from nlp import QueryWeights
 
 P = RecallParameters()
 WORDS = ["披萨", "生日", "猫", "狗", "海"]
@@ -171,6 +173,31 @@ async def test_few_long_memories_are_indexed_in_a_thread_too() -> None:
     apply(state, [Added(long)])
     await searching()._prepare(state, WORTH_A_THREAD)
     assert isinstance(state.follower, Index)
+
+
+ANY_WORDS = st.text("猫狗ねこのa\U00020000\ud83d", min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(st.text("猫狗ねこの a\U00020000", max_size=8), st.lists(ANY_WORDS, max_size=4)), max_size=6))
+def test_an_index_of_many_at_once_is_that_of_one_after_the_other(said: list[tuple[str, list[str]]]) -> None:
+    options = KeywordOptions(emphasis=QueryWeights(pairs=1.0))
+    memories = [
+        replace(
+            memory(f"m{number}", age=(len(said) - number) * MINUTE),
+            messages=(Message("user", text),),
+            words=tuple(words),
+            weights=tuple(float(place + 1) for place in range(len(words))),
+        )
+        for number, (text, words) in enumerate(said)
+    ]
+    at_once, in_turn = Index(memories, options), Index((), options)
+    for each in memories:
+        in_turn.follow(Added(each))
+    terms = sorted({word for _, words in said for word in words})
+    grams = ["猫", "猫狗", "狗猫", "ねこ", "猫の", "の猫"]
+    for found, expected in zip(at_once.occurrences(terms, grams), in_turn.occurrences(terms, grams), strict=True):
+        assert found.tolist() == expected.tolist()
+    assert all(word in at_once.vocabulary for word in terms)
 
 
 def test_pairs_of_characters_are_merged_only_in_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:

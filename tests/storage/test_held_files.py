@@ -104,7 +104,8 @@ async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: 
     found = repair.plan(data / "chat")
     assert found is not None
     repair.repair(data / "chat", NOW)
-    assert repair.plan(data / "chat") is None
+    plan = repair.plan(data / "chat")
+    assert plan is None or plan.steps == ()
     store = open_store(data)
     await store.compact("chat", now_ms=NOW + 91 * DAY)
     assert list(examine(data, data / "chat", NOW))[-1].grade == "ok"

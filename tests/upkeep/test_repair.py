@@ -1,7 +1,8 @@
-"""`memory-server doctor --repair`: what can be read stays, what cannot is set aside, and nothing is overwritten."""
+"""`memory-server doctor --repair`: a broken file is set aside whole, and what is stored goes on."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,70 +15,14 @@ from memory_server.cli.parser import main
 from memory_server.conversations.changes import Added, TriggerSet
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.storage.json_store import examination, repair
-from memory_server.storage.json_store.codec import dump_array, long_term, long_term_json, short_term, short_term_json
+from memory_server.storage.json_store import history_files as past
+from memory_server.storage.json_store.codec import dump_array, short_term_json
 from memory_server.storage.json_store.examination import examine
-from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, Salvage, salvage
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 
 pytestmark = pytest.mark.anyio
 RECORDS = [short_term_json(memory(x, text=f"user: {x} 喜欢披萨", extra={"mood": {"id": x}})) for x in "abcde"]
 ARRAY = dump_array(RECORDS)
-
-
-def saved(data: bytes) -> Salvage:
-    return salvage(data, short_term, "text")
-
-
-def ids(found: Salvage) -> str:
-    return "".join(record["id"] for record in found.records)
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_cut_at_every_byte_leaves_the_records_before_it(indent: int | None) -> None:
-    data = ARRAY if indent is None else json.dumps(RECORDS, ensure_ascii=False, indent=indent).encode()
-    ends = [data.find(f'"{name}"'.encode()) for name in "bcde"]
-    for place in range(0, len(data), 3):
-        found = saved(data[:place])
-        assert "abcde".startswith(ids(found))
-        assert len(found.records) <= 1 + sum(end < place for end in ends)
-        assert list(found.records) == RECORDS[: len(found.records)]
-    assert ids(saved(data)) == "abcde"
-
-
-def test_a_broken_byte_anywhere_costs_at_most_one_record() -> None:
-    for place in range(2, len(ARRAY) - 2, 2):
-        for wrong in (b"", b'"', b"{", b"}", b"]", b"\x00"):
-            found = saved(ARRAY[:place] + wrong + ARRAY[place + 1 :])
-            assert len(found.records) >= 4, (place, wrong)
-
-
-def test_what_lies_between_is_kept_with_its_reason() -> None:
-    lines = ARRAY.splitlines(keepends=True)
-    found = saved(b"".join([*lines[:2], b'{"id": "x", "text": oops},\n17,\n{"text": "no time"},\n', *lines[2:]]))
-    assert ids(found) == "abcde"
-    assert [(piece.text, piece.reason) for piece in found.pieces] == [
-        ('{"id": "x", "text": oops},\n17,\n{"text": "no time"}', "it is not JSON"),
-    ]
-    found = saved(b"".join([*lines[:2], b'{"text": "no time"},\n', *lines[2:]]))
-    assert [(piece.text, piece.reason) for piece in found.pieces] == [('{"text": "no time"}', "it has no timestamp")]
-
-
-def test_two_files_in_one_and_none_at_all() -> None:
-    assert ids(saved(ARRAY + ARRAY)) == "abcdeabcde"
-    assert saved(b"") == Salvage((), ())
-    assert saved(b"[]\n") == Salvage((), ())
-    assert len(saved(b"PK\x03\x04").pieces) == 1
-    assert ids(saved(b"[" * 100_000)) == ""
-
-
-def test_a_file_in_utf_16_is_read() -> None:
-    found = saved(ARRAY.decode().encode("utf-16"))
-    assert (list(found.records), found.encoding) == (RECORDS, "utf-16")
-
-
-def test_long_term_memories_are_salvaged_too() -> None:
-    records = [long_term_json(trigger(name)) for name in ("a", "b", "c")]
-    data = dump_array(records).replace(b'"b"', b"b")
-    assert [r["name"] for r in salvage(data, long_term, "trigger").records] == ["a", "c"]
 
 
 # --- a conversation --------------------------------------------------------------------------------------------
@@ -106,7 +51,8 @@ def mend(folder: Path) -> examination.RepairPlan:
     broken = [name for name in kept if name in before and any(name in step for step in found.steps)]
     assert {before[name] for name in broken} <= set(tree(folder).values()), "what was there is kept as it was"
     assert errors(folder) == []
-    assert repair.plan(folder) is None, "a second repair has nothing to do"
+    again = repair.plan(folder)
+    assert again is None or again.steps == (), "a second repair has nothing to do"
     return found
 
 
@@ -143,10 +89,11 @@ async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path:
     for name in (SHORT_TERM, LONG_TERM):
         private(tmp_path, f"{name}.zlib").unlink()
     found = mend(folder)
-    assert "2 of its memories can be read, the history gives back 1 memory, 1 piece of it goes to" in found.steps[0]
+    assert "there is no copy of it, the history gives back 3 memories, the file is kept whole" in found.steps[0]
     after = contents(await reopened(tmp_path))
     assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
     assert private(tmp_path, "set-aside.jsonl").read_text().count("it is not JSON") == 2
+    assert all(past.may_be_only_copy(path) for path, _time in past.broken_files(private(tmp_path, "")))
 
 
 async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history(tmp_path: Path) -> None:
@@ -161,14 +108,19 @@ async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history
     assert contents(await reopened(tmp_path)) == before
 
 
-async def test_without_a_history_the_readable_records_stay_and_the_rest_is_set_aside(tmp_path: Path) -> None:
+async def test_without_a_history_what_came_since_stays_and_the_file_is_set_aside(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     for name in ("history.jsonl", f"{SHORT_TERM}.zlib"):
         private(tmp_path, name).unlink()
     spoil(folder / SHORT_TERM, lambda data: data.replace(b'"b"', b"b"))
     mend(folder)
-    assert set((await reopened(tmp_path)).short_term) == set("acde")
-    assert "披萨" in json.loads(private(tmp_path, "set-aside.jsonl").read_text().splitlines()[0])["data"]
+    assert set((await reopened(tmp_path)).short_term) == set("de")
+    [(aside, _time)] = past.broken_files(private(tmp_path, ""))
+    assert past.may_be_only_copy(aside)
+    spoil(aside, lambda data: data.replace(b'"id":b', b'"id":"b"'))
+    command = ["--data-dir", str(tmp_path), "import", str(aside), "-c", "chat"]
+    assert await asyncio.to_thread(main, command) == 0
+    assert set((await reopened(tmp_path)).short_term) == set("abcde")
 
 
 @pytest.mark.parametrize("cut", [lambda d: d[5:], lambda d: d.split(b"\n", 1)[1], lambda d: b"\n" + d])
@@ -211,7 +163,9 @@ async def test_a_broken_file_of_the_node_original_is_mended_without_a_journal(tm
     folder.mkdir()
     (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
     mend(folder)
-    assert set((await reopened(tmp_path, "Alice")).short_term) == set("abcd")
+    assert (await reopened(tmp_path, "Alice")).short_term == {}
+    [(aside, _time)] = past.broken_files(private(tmp_path, "", "Alice"))
+    assert aside.read_bytes() == ARRAY[:-40]
 
 
 async def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
@@ -247,10 +201,18 @@ def test_the_command_says_what_it_would_do_and_what_it_did(
     (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
     before = tree(tmp_path)
     assert main(["doctor", "--repair", "--dry-run"]) == 0
-    assert "4 of its memories can be read" in capfd.readouterr().out
+    assert "there is no copy of it, the file is kept whole" in " ".join(capfd.readouterr().out.split())
     assert tree(tmp_path) == before
     assert main(["doctor", "--repair", "-c", "小红"]) == 2
     assert "There is no conversation 小红;" in capfd.readouterr().err
     assert main(["doctor", "--repair"]) == 0
-    assert "The files as they were are in" in capfd.readouterr().out
+    told = capfd.readouterr().out
+    assert "The files as they were are in" in told
+    [(aside, _time)] = past.broken_files(folder / ".memory-server")
+    way_back = f"`memory-server import {aside} -c Alice` adds the memories that are missing here"
+    assert way_back in told
     assert main(["doctor"]) == 0
+    assert main(["doctor", "--repair"]) == 0
+    again = capfd.readouterr().out
+    assert way_back in again
+    assert "Nothing is broken." in again

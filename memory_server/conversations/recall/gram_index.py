@@ -6,9 +6,8 @@ a short run is merged with the one before it as soon as it is as long. nlp/grams
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from functools import cache, reduce
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -28,8 +27,8 @@ _AT_ONCE = 500
 LONGEST_MERGED = 20_000
 """Entries of a run above which it is not merged any more: a memory is added in the event loop, and merging two runs of
 this length takes some 5 ms."""
-_PAIR = re.compile("[\u3041-\uffff]{2}")
-"""A word that may be an indexed pair; other words cannot be in the index."""
+_FIRST_OF_PAIR, _LAST_OF_PAIR = 0x3041, 0xFFFF
+"""Characters of a word that may be an indexed pair; other words cannot be in the index."""
 
 _NONE, _SYLLABLE, _HAN, _FUNCTION = range(4)
 """Kinds of characters: not indexed, kana or Hangul, Han, or a function character."""
@@ -99,10 +98,8 @@ def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
     each = np.array([part.role_weight * gram_weight(int(n)) for (_, part), n in zip(parts, pairs, strict=True)])
     entries, entry = np.unique(keys << np.uint64(32) | rows[of_key], return_inverse=True)
     weights = np.minimum(np.bincount(entry, each[of_key], len(entries)), MOST_GRAM_WEIGHT).astype(np.float16)
-    as_words = {_key(word) << 32 | row for row, part in parts for word in part.words if _PAIR.fullmatch(word)}
-    if as_words:
-        left = ~np.isin(entries, np.fromiter(as_words, np.uint64, len(as_words)))
-        entries, weights = entries[left], weights[left]
+    left = ~_among(_entries_of_words(parts), entries)
+    entries, weights = entries[left], weights[left]
     of_row, starts = np.unique(entries >> np.uint64(32), return_index=True)
     return Run(
         of_row.astype(np.uint32),
@@ -112,21 +109,46 @@ def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
     )
 
 
+def _entries_of_words(parts: Sequence[tuple[int, GramText]]) -> npt.NDArray[np.uint64]:
+    """The entries of the pairs that are words of their memory, and so are not indexed as pairs; some may come twice."""
+    words_of_parts = [[word for word in part.words if len(word) == 2] for _, part in parts]
+    text = "".join(map("".join, words_of_parts))
+    characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).reshape(-1, 2).astype(np.uint64)
+    rows = np.repeat(np.array([row for row, _ in parts], np.uint64), list(map(len, words_of_parts)))
+    pairs = np.all((characters >= _FIRST_OF_PAIR) & (characters <= _LAST_OF_PAIR), axis=1)
+    first, second = characters[pairs].T
+    entries: npt.NDArray[np.uint64] = first << np.uint64(48) | second << np.uint64(32) | rows[pairs]
+    return entries
+
+
+def _among(sought: npt.NDArray[np.uint64], entries: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Which of the ascending `entries` are `sought`."""
+    found = np.zeros(len(entries), np.bool_)
+    places = np.searchsorted(entries, sought)
+    within = places < len(entries)
+    places, sought = places[within], sought[within]
+    found[places[entries[places] == sought]] = True
+    return found
+
+
 def _joined(runs: Sequence[Run]) -> Run:
     """One run of several whose rows follow each other."""
-    keys = reduce(np.union1d, (run.keys for run in runs))
-    counts = [np.zeros(len(keys), np.int64) for _ in runs]
+    keys = np.sort(np.concatenate([run.keys for run in runs]))
+    keys = keys[np.diff(keys, prepend=~keys[:1]) != 0]  # `np.unique` would import numpy.ma, which takes 13 ms
     places = [np.searchsorted(keys, run.keys) for run in runs]
-    for count, place, run in zip(counts, places, runs, strict=True):
-        count[place] = np.diff(run.starts)
-    starts = np.concatenate(([0], np.cumsum(sum(counts)))).astype(np.int32)
+    counts = np.zeros(len(keys), np.int64)
+    for place, run in zip(places, runs, strict=True):
+        counts[place] += np.diff(run.starts)
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     whole = Run(keys, starts, np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float16))
     next_of = starts[:-1].copy()
-    for count, place, run in zip(counts, places, runs, strict=True):
-        into = np.repeat(next_of[place] - run.starts[:-1], np.diff(run.starts))
+    for place, run in zip(places, runs, strict=True):
+        lengths = np.diff(run.starts)
+        into = np.repeat(next_of[place] - run.starts[:-1], lengths)
         into += np.arange(len(run.rows), dtype=np.int32)
-        whole.rows[into], whole.weights[into] = run.rows, run.weights
-        next_of += count.astype(np.int32)
+        whole.rows[into] = run.rows
+        whole.weights[into] = run.weights
+        next_of[place] += lengths
     return whole
 
 

@@ -9,7 +9,9 @@ numpy, so import it when a search needs it.
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, count
 from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
 
@@ -118,7 +120,8 @@ class Index:
         self._timeline: tuple[int, Timeline] | None = None
         in_turn = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
         for memory in in_turn:
-            self._add_words(memory)
+            self._add_row(memory)
+        self._post_words(in_turn)
         if self._wording is not None:
             self._grams.fill(map(self._wording.gram_texts, in_turn))
 
@@ -229,7 +232,36 @@ class Index:
         if self._wording is not None:
             self._grams.add(self._wording.gram_texts(memory), len(self.ids) - 1)
 
+    def _post_words(self, memories: Sequence[ShortTermMemory]) -> None:
+        """Make the posting lists of all rows, which are these memories: in columns, because word by word takes three
+        times as long."""
+        number_of: defaultdict[str, int] = defaultdict(count().__next__)
+        words = chain.from_iterable(memory.words for memory in memories)
+        numbers = np.fromiter(map(number_of.__getitem__, words), np.int64)
+        weights = np.fromiter(chain.from_iterable(memory.weights for memory in memories), np.float64)
+        rows = np.repeat(np.arange(len(memories)), [len(memory.words) for memory in memories])
+        order = np.argsort(numbers, kind="stable")
+        pairs = np.column_stack((rows, weights))[order]
+        ends = np.cumsum(np.bincount(numbers, minlength=len(number_of))).tolist()
+        start = 0
+        for word, end in zip(number_of, ends, strict=True):
+            posting_list = self._posting_lists[word] = array("d")
+            posting_list.frombytes(pairs[start:end].tobytes())
+            self.vocabulary.add(word)
+            start = end
+
     def _add_words(self, memory: ShortTermMemory) -> None:
+        row = len(self.ids)
+        self._add_row(memory)
+        for word, weight in zip(memory.words, memory.weights, strict=True):
+            posting_list = self._posting_lists.get(word)
+            if posting_list is None:
+                posting_list = self._posting_lists[word] = array("d")
+                self.vocabulary.add(word)
+            posting_list.append(row)
+            posting_list.append(weight)
+
+    def _add_row(self, memory: ShortTermMemory) -> None:
         row = len(self.ids)
         self.ids.append(memory.id)
         self.rows[memory.id] = row
@@ -242,13 +274,6 @@ class Index:
         if memory.muted:
             self.muted[memory.id] = memory.muted
         self.speakers.update((message.name, None) for message in memory.messages if message.name)
-        for word, weight in zip(memory.words, memory.weights, strict=True):
-            posting_list = self._posting_lists.get(word)
-            if posting_list is None:
-                posting_list = self._posting_lists[word] = array("d")
-                self.vocabulary.add(word)
-            posting_list.append(row)
-            posting_list.append(weight)
         self._timeline = None
         if memory.time_ms <= self._newest_ms:
             self._order = None

@@ -6,7 +6,7 @@ and more before the first answer; this one takes 20 to 30 ms for 1,000 memories,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -244,3 +244,13 @@ def select(
         muted=exclusions.count("muted"),
     )
     return recall_of(counted, order, drawn, held_back)
+
+
+def held_in(said: Collection[str], recall: Recall) -> set[str]:
+    """The ids of what came though the messages, whose texts are `said`, hold all of it."""
+    came = (recalled.memory for tier in (recall.top, recall.next, recall.flashback) for recalled in tier)
+    return {
+        memory.id
+        for memory in came
+        if memory.messages and all(message.content.strip() in said for message in memory.messages)
+    }

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from memory_server.storage.json_store import codec, snapshots
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.history_files import Past, commits_in, line_of, replay
 from memory_server.storage.partition import journal
-from sandbox.locale import _, counted
+from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class ConversationFiles(Past):
         self.folder = folder
         self.conversation_id = conversation_id
         self.lock_path = self._private / "lock"
+        self._facts_path = self._private / "conversation.json"
         self._snapshots = snapshots.Snapshots(folder, conversation_id, at_once=at_once)
 
     # --- reading, without the lock ---------------------------------------------------------------------
@@ -161,8 +163,8 @@ class ConversationFiles(Past):
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
-        Returns the commit, if the edit changed anything, and the position after it. A broken snapshot stays until it is
-        written again; until then every reader salvages the same from it."""
+        Returns the commit, if the edit changed anything, and the position after it. A broken snapshot is first kept as
+        it is, and then written again; until then every reader finds the same in its place."""
         if position.newer:
             return None, position
         if position.damaged:
@@ -264,27 +266,16 @@ class ConversationFiles(Past):
         return replace(position, damaged=False)
 
     def _set_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
-        """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
-        kept = None if broken.data is None else past.keep_broken(self._private, name, broken.data, now_ms)
-        where = {} if kept is None else {"kept": f"{past.BROKEN}/{kept.name}"}
-        pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
-        for offset, reason, text in pieces or [(0, broken.reason, "")]:
-            past.set_aside(self._private, reason, text, offset, file=name, **where)
+        """Keep a broken snapshot whole, and note why it does not count."""
         path = self.folder / name
-        if kept is None:
+        if broken.data is None:
+            past.set_aside(self._private, broken.reason, "", 0, file=name)
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
             return
-        left = counted(len(broken.records), "memory")
-        log.warning(
-            "%s",
-            _(
-                "{left} could be read in {path}. The damaged file is kept as {kept} ({reason}).",
-                left,
-                path,
-                kept,
-                broken.reason,
-            ),
-        )
+        kept = past.keep_broken(self._private, name, broken.data, now_ms, only_copy=broken.only_copy)
+        past.set_aside(self._private, broken.reason, "", 0, file=name, kept=f"{past.BROKEN}/{kept.name}")
+        advice = _("`memory-server doctor` says how to put it back")
+        log.warning("%s", _("{path} is set aside as {kept}: {reason}; {advice}.", path, kept, broken.reason, advice))
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
@@ -340,7 +331,7 @@ class ConversationFiles(Past):
 
     def _facts(self) -> Mapping[str, Any]:
         try:
-            return codec.load_object(folders.read_file(self._private / "conversation.json"))
+            return codec.load_object(folders.read_file(self._facts_path))
         except (FileNotFoundError, folders.FileRefused, codec.NotARecord):
             return {}
 
@@ -352,12 +343,16 @@ class ConversationFiles(Past):
         hashed = "~" in self.folder.name
         needless = not (self._journal.exists() or (hashed and self._snapshots.exist()))
         another = hashed and hashed_name(self.conversation_id) != self.folder.name
-        refused = folders.refusal_of(self._private / "conversation.json") is not None
+        refused = folders.refusal_of(self._facts_path) is not None
         return needless or another or refused or isinstance(self._facts().get("id"), str)
 
     def _write_facts(self, last_cleanup_ms: int | None) -> None:
+        readable = folders.refusal_of(self._facts_path) is None
+        broken = folders.read_if_there(self._facts_path) if readable and "id" not in self._facts() else None
+        if broken:
+            past.keep_broken(self._private, self._facts_path.name, broken, time.time_ns() // 1_000_000)
         facts = {"format": journal.FORMAT, "id": self.conversation_id, "lastCleanup": last_cleanup_ms}
-        folders.replace_file(self._private / "conversation.json", codec.dumps(facts) + b"\n")
+        folders.replace_file(self._facts_path, codec.dumps(facts) + b"\n")
 
     def _begin_journal(self, position: Position, version: int, lines: bytes = b"") -> Position:
         # The true id first: a folder with a journal always names its conversation.
@@ -367,8 +362,8 @@ class ConversationFiles(Past):
         for name, content in data.items():
             if content is not None and name not in broken:
                 snapshots.write_copy(self._private, name, content)
-        # The journal does not know a broken one, so every reader salvages it until it is written again.
-        data |= {name: codec.dump_array(salvaged.records) for name, salvaged in broken.items()}
+        # The journal builds on what counts in place of a broken one.
+        data |= {name: snapshots.read_copy(self._private, name) or codec.dump_array(()) for name in broken}
         hashes = {name: snapshots.hash_of(content) for name, content in data.items()}
         # Random, not 1: if a conversation is removed and another begins in its folder, a process that still has the
         # former one open must see the difference.

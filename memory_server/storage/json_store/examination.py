@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import stat
 import unicodedata
@@ -120,25 +121,19 @@ def damage(opened: Opened, folder: Path) -> Iterator[Said]:
     for line in bad:
         yield "error", _("The line at byte {offset} of {path} does not count: {reason}", line.offset, path, line.reason)
     for file_name, snapshot in opened.snapshots.items():
-        broken, lost, copied = snapshot.broken, snapshot.from_history, snapshot.copied
-        history = _("the history gives back {memories}", counted(lost, "memory"))
+        broken = snapshot.broken
         if broken is None:
             continue
+        history = _("the history gives back {memories}", counted(snapshot.from_history, "memory"))
         if broken.data is None:
             yield "error", _("{file_name} is missing, and so is the copy of it; {history}", file_name, history)
             continue
-        parts = [
-            _("a copy of it counts") if copied else _("there is no copy of it"),
-            _("{records} of its memories can be read", len(broken.records)),
-            *([history] if lost else []),
-            *(
-                [_("{pieces} of it goes to set-aside.jsonl", counted(len(broken.pieces), "piece"))]
-                if broken.pieces
-                else []
-            ),
-        ]
+        parts = [_("a copy of it counts") if snapshot.copied else _("there is no copy of it")]
+        if snapshot.from_history:
+            parts.append(history)
+        parts.append(_("the file is kept whole"))
         said = _("{folder} cannot be used: {reason}; {parts}", folder / file_name, broken.reason, joined(", ", parts))
-        yield "warning" if copied else "error", said
+        yield "warning" if snapshot.copied else "error", said
 
 
 def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
@@ -239,16 +234,48 @@ def _leftovers(folder: Path) -> Iterator[Said]:
         yield "warning", _("{lines} of {history} cannot be read; the others count.", counted(bad, "line"), history)
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield "note", _("{path} is left of a write that a crash ended; it may be deleted.", path)
-    if aside := past.pieces(private):
-        reasons = joined(", ", (sorted({piece.reason for piece in aside})))
+    lines = [piece for piece in past.pieces(private) if "kept" not in piece.fields]
+    if lines:
+        reasons = joined(", ", (sorted({line.reason for line in lines})))
         yield (
             "note",
-            _("{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}", len(aside), reasons, UNTIL),
+            _("{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}", len(lines), reasons, UNTIL),
         )
-    if kept := list(past.broken_files(private)):
+    yield from snapshots_set_aside(folder)
+    others = sum(_snapshot_kept_as(kept) is None for kept, _time in past.broken_files(private))
+    if others:
+        files = counted(others, "damaged file")
         place = private / past.BROKEN
-        files = counted(len(kept), "damaged file")
         yield "note", _("Copies of {files}, made before a repair, are in {place}. {until}", files, place, UNTIL)
+
+
+def snapshots_set_aside(folder: Path) -> Iterator[Said]:
+    """Each snapshot that was set aside in `folder`: why, how to put it back, and how long it stays."""
+    private = folder / folders.PRIVATE
+    reasons = {piece.fields.get("kept"): piece.reason for piece in past.pieces(private)}
+    for kept, _time in past.broken_files(private):
+        name = _snapshot_kept_as(kept)
+        if name is None:
+            continue
+        reason = reasons.get(f"{past.BROKEN}/{kept.name}", _("the reason was not noted"))
+        conversation_id = shlex.quote(conversation_id_in(folder) or folder.name)
+        way_back = _(
+            "Mend it, and `{command}` adds the memories that are missing here; or put it in place of {path}: then it "
+            "counts as an edit by hand, and what it lacks is removed.",
+            f"memory-server import {shlex.quote(str(kept))} -c {conversation_id}",
+            folder / name,
+        )
+        if past.may_be_only_copy(kept):
+            grade: Grade = "warning"
+            stays = _("No copy has its memories, so it stays until you delete it.")
+        else:
+            grade = "note"
+            stays = _("Upkeep removes it after storage.archive_days.")
+        yield grade, _("{path} was set aside: {reason}. {way_back} {stays}", kept, reason, way_back, stays)
+
+
+def _snapshot_kept_as(kept: Path) -> str | None:
+    return next((name for name in SNAPSHOTS if name in kept.name), None)
 
 
 def _lock(path: Path) -> Iterator[Said]:

@@ -224,6 +224,8 @@ def commit_of(line: Mapping[str, Any], most_changes: int | None = None) -> Commi
 
 SET_ASIDE = "set-aside.jsonl"
 BROKEN = "broken"
+ONLY_COPY = "only-copy"
+"""What the name of a broken file has if nothing else may have its memories. Only people remove it, and `erase`."""
 _STAMP = "%Y%m%d-%H%M%S"
 UNFINISHED = _("the last line was not finished")
 UNREADABLE = _("a line that cannot be read")
@@ -251,9 +253,11 @@ def pieces(private: Path) -> list[QuarantinedLine]:
     return list(map(_piece, (folders.read_if_there(private / SET_ASIDE) or b"").splitlines()))
 
 
-def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path:
+def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int, *, only_copy: bool = False) -> Path:
     """Keep a file as it was, durably, under a name that begins with the time; its path. A file that is kept already, as
-    after a crash, is not kept twice."""
+    after a crash, is not kept twice. One that may be the `only_copy` of memories has that in its name, and stays."""
+    if only_copy:
+        file_name = f"{ONLY_COPY}-{file_name}"
     folder = private / BROKEN
     folders.make_folder(folder)
     for path, _reason in broken_files(private):
@@ -275,8 +279,18 @@ def broken_files(private: Path) -> Iterator[tuple[Path, int]]:
         yield from sorted(((path, _kept_at(path)) for path in there), key=lambda item: (item[1], item[0]))
 
 
+def may_be_only_copy(broken_file: Path) -> bool:
+    return f"-{ONLY_COPY}-" in broken_file.name
+
+
+def _tells_of_only_copy(private: Path, piece: QuarantinedLine) -> bool:
+    kept = private / str(piece.fields.get("kept", ""))
+    return may_be_only_copy(kept) and kept.exists()
+
+
 def expire_leavings(private: Path, horizon: Horizon) -> None:
-    """Remove what is there since before `horizon`."""
+    """Remove what is there since before `horizon`, except for files that may be the only copy of memories, and why they
+    are there."""
     there = pieces(private)
     # A piece has no time of its own: it counts from the first upkeep that finds it.
     now = {"since": times.iso(horizon.now_ms)}
@@ -284,12 +298,14 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
         piece if piece.since_ms is not None else QuarantinedLine({**piece.fields, **now}, piece.reason, horizon.now_ms)
         for piece in there
     ]
-    kept = dated[horizon.passed(piece.since_ms for piece in dated) :]
+    expired = horizon.passed(piece.since_ms for piece in dated)
+    kept = [piece for piece in dated[:expired] if _tells_of_only_copy(private, piece)] + dated[expired:]
     if kept != there:
         folders.replace_file(private / SET_ASIDE, b"".join(codec.dumps(dict(piece.fields)) + b"\n" for piece in kept))
     files = list(broken_files(private))
-    gone = files[: horizon.passed(time_ms for _, time_ms in files)]
-    for path, _time in gone:
+    expired_files = files[: horizon.passed(time_ms for _, time_ms in files)]
+    gone = [path for path, _time in expired_files if not may_be_only_copy(path)]
+    for path in gone:
         folders.remove_file(path)
     if gone:
         folders.sync_folder(private / BROKEN)

@@ -2,32 +2,27 @@
 
 If the journal knows the hash of a snapshot, it builds on that snapshot. If not, the snapshot was edited: the journal
 builds on the copy of what was last written, which shows whether the edit removed a memory, or whether the memory came
-after the editor was opened. A snapshot that cannot be read as memories is broken: what can be read of it is an edit
-that removes nothing. Blocking calls; only `write_copy` changes files.
+after the editor was opened. A snapshot that cannot be read as memories is broken: the copy counts in its place, or what
+the history tells, and no record is taken out of it. Blocking calls; only `write_copy` changes files.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
-import json
 import logging
-import re
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memory_server.conversations.changes import Change, merged, putting, removing
-from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory, excess
+from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
 from memory_server.kernel import files as folders
+from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import SnapshotBroken
-from memory_server.kernel.nesting import deeper
-from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.codec import Json
+from memory_server.storage.json_store import codec, faults
 from sandbox.locale import _
 
 log = logging.getLogger(__name__)
@@ -42,6 +37,8 @@ SAVING_SECONDS = 5.0
 _LEVEL = 1
 """Of zlib: the fastest; the next ones save little of digits that are chance."""
 
+_BLANK = b"\0 \t\r\n"
+
 GONE = _("it is missing, and so is the copy of it")
 
 Mark = tuple[int, int] | None
@@ -50,58 +47,32 @@ Known = Collection[str | None]
 """Hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None stands for a missing file."""
 
 
-Read = Callable[[Json], Memory]
-_BETWEEN = re.compile(r"[\s,]*")
-_OBJECT = re.compile(r"\{")
-
-
 class _Kind(NamedTuple):
-    """What differs between the two snapshots: how its file and one record are read, a field that only its records have
-    (`salvage`), and the memories in a state."""
+    """What differs between the two snapshots: how the file and one record are read, and the memories in a state."""
 
     read: Callable[..., list[Any]]
-    read_one: Read
-    mark: str
+    read_one: Callable[[codec.Json], Memory]
     of: Callable[[ConversationState], Mapping[str, Memory]]
 
 
 _KINDS = {
-    SHORT_TERM: _Kind(codec.short_terms, codec.short_term, "text", lambda state: state.short_term),
+    SHORT_TERM: _Kind(codec.short_terms, codec.short_term, lambda state: state.short_term),
     LONG_TERM: _Kind(
         lambda records, _, ours: codec.long_terms(records, ours=ours),
         codec.long_term,
-        "trigger",
         lambda state: state.long_term,
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class StrayText:
-    """Text that is not a record: its offset in characters, the text, and why it does not count."""
-
-    offset: int
-    text: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Salvage:
-    """`encoding`: how the file was read, where that was not UTF-8."""
-
-    records: tuple[Json, ...]
-    pieces: tuple[StrayText, ...]
-    encoding: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Broken:
-    """A snapshot that cannot be used: its bytes (None: it is missing), the reason, and what can be read of it."""
+    """A snapshot that cannot be used: its bytes (None: it is missing), and why, with the number of the line.
+    `only_copy`: whether no copy has memories in its place, so that nothing else is sure to have those of the file."""
 
     data: bytes | None
     reason: str
-    records: tuple[Json, ...]
-    pieces: tuple[StrayText, ...]
+    only_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +120,7 @@ class Snapshot:
     copied: bool = False
     """Whether the copy counts, because it is missing or broken."""
     from_history: int = 0
-    """How many memories the history gave back, because it is broken or gone, and has no copy."""
+    """How many memories the history gave back, because it is broken or gone, and no copy has any."""
     unsettled: bool = False
     """Whether it cannot be read, and somebody may be saving it just now."""
 
@@ -166,18 +137,16 @@ def hand_edit(found: Mapping[str, Snapshot], now: ConversationState) -> HandEdit
     changes: list[Change] = []
     for name, one in found.items():
         if one.edited is not None:
-            changes += edits(one.base, one.edited, _KINDS[name].of(now), removes=one.broken is None)
+            changes += edits(one.base, one.edited, _KINDS[name].of(now))
     return HandEdit(tuple(changes), hashes, broken) if hashes or broken else None
 
 
-def edits(
-    base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory], *, removes: bool
-) -> list[Change]:
+def edits(base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory]) -> list[Change]:
     """The changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by key.
-    A memory that came after `base` stays; one that the edit left out is forgotten, if the edit `removes`. A long-term
-    memory that the edit changed becomes as the edit has it. Of a short-term memory, a field that the edit did not
-    change keeps its present value, and a score is never lowered: the lower score is that of an editor that was open
-    while memories were recalled."""
+    A memory that came after `base` stays; one that the edit left out is forgotten. A long-term memory that the edit
+    changed becomes as the edit has it. Of a short-term memory, a field that the edit did not change keeps its present
+    value, and a score is never lowered: the lower score is that of an editor that was open while memories were
+    recalled."""
     known, found = {memory.key: memory for memory in base}, {memory.key: memory for memory in edited}
     changes: list[Change] = []
     for key, memory in found.items():
@@ -189,21 +158,8 @@ def edits(
             memory = replace(wanted, score=max(wanted.score, current.score))
         if memory != current:
             changes.append(putting(memory, current))
-    if removes:
-        changes += (removing(now[key], "hand") for key in known if key not in found and key in now)
+    changes += (removing(now[key], "hand") for key in known if key not in found and key in now)
     return changes
-
-
-@contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    # Reading leaves no garbage, and the collector took a sixth of the time with 10,000 memories.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class Snapshots:
@@ -226,7 +182,7 @@ class Snapshots:
         """Values that change when somebody writes a snapshot."""
         return {name: _mark(path) for name, path in self.paths.items()}
 
-    @_without_collecting()
+    @without_collecting()
     def read(
         self,
         data: Mapping[str, bytes | None],
@@ -240,7 +196,7 @@ class Snapshots:
         found: dict[str, Snapshot] = {}
         for name, kind in _KINDS.items():
             one = self._one(name, data[name], marks[name], None if known is None else known[name])
-            if one.broken is not None and one.edited is None:
+            if one.broken is not None and not one.base:
                 there = {memory.key for memory in one.base}
                 given_back = [memory for key, memory in kind.of(lost()).items() if key not in there]
                 one.base += given_back
@@ -260,47 +216,54 @@ class Snapshots:
         if content is None and edited:
             # One that is missing is not an edit: an editor may be saving it. Without its copy it is lost, not empty.
             base = self._copy(name, known)
-            return Snapshot([], broken=Broken(None, GONE, (), ())) if base is None else Snapshot(base, copied=True)
+            if base is None:
+                return Snapshot([], broken=Broken(None, GONE))
+            return Snapshot(base, copied=True)
         try:
             memories = self._parsed(name, content or b"", edited=edited, ours=ours)
         except ValueError as error:
-            reason = str(error)
-        else:
-            if not edited:
-                return Snapshot(memories)
-            base = self._copy(name, known)
-            return Snapshot(memories if base is None else base, memories, digest)
-        assert content is not None
+            assert content is not None  # a missing file is one without memories
+            reason = faults.reason_with_line(content, error, _KINDS[name].read_one)
+            return self._in_place_of(name, content, reason, mark, known)
+        if not edited:
+            return Snapshot(memories)
         base = self._copy(name, known)
-        if self.may_be_being_saved(mark):
-            if base is None:
-                raise SnapshotBroken(
-                    _(
-                        "{paths} of the conversation {conversation} cannot be used: {reason}. It was changed "
-                        "just now, so somebody may be saving it; try again in {saving:g} seconds. Nothing was "
-                        "changed.",
-                        self.paths[name],
-                        self._conversation_id,
-                        reason,
-                        SAVING_SECONDS,
-                    ),
-                    self.paths[name],
-                )
-            return Snapshot(base, unsettled=True)
-        broken, memories = self._salvaged(name, content, reason)
         if base is None:
-            return Snapshot(memories, broken=broken)
-        return Snapshot(base, memories, broken=broken, copied=True)
+            base = [] if known is not None and None in known else memories
+        return Snapshot(base, memories, digest)
+
+    def _in_place_of(self, name: str, content: bytes, reason: str, mark: Mark, known: Known | None) -> Snapshot:
+        """What counts in place of a file that is broken."""
+        base = self._copy(name, known)
+        if not self.may_be_being_saved(mark):
+            # An empty copy has none of its memories either, and a file that a crash emptied has none itself.
+            only_copy = not base and bool(content.strip(_BLANK))
+            return Snapshot(base or [], broken=Broken(content, reason, only_copy), copied=base is not None)
+        if base is not None:
+            return Snapshot(base, unsettled=True)
+        raise SnapshotBroken(
+            _(
+                "{paths} of the conversation {conversation} cannot be used: {reason}. It was changed "
+                "just now, so somebody may be saving it; try again in {saving:g} seconds. Nothing was "
+                "changed.",
+                self.paths[name],
+                self._conversation_id,
+                reason,
+                SAVING_SECONDS,
+            ),
+            self.paths[name],
+        )
 
     def _copy(self, name: str, known: Known | None) -> list[Any] | None:
-        """The memories that the journal builds on, by the copy; None where nothing tells them."""
-        if known is None:
-            return None
+        """The memories that the journal builds on, by the copy; None if the copy does not tell them. Where the journal
+        is lost, nothing newer than the copy is known."""
         copy = read_copy(self._private, name)
-        if copy is not None and hash_of(copy) in known:
-            with contextlib.suppress(ValueError):
-                return self._parsed(name, copy, edited=False, ours=True)
-        return [] if None in known else None
+        if copy is None or (known is not None and hash_of(copy) not in known):
+            return None
+        try:
+            return self._parsed(name, copy, edited=False, ours=True)
+        except ValueError:
+            return None
 
     def _parsed(self, name: str, data: bytes, *, edited: bool, ours: bool) -> list[Any]:
         read = _KINDS[name].read
@@ -311,15 +274,6 @@ class Snapshots:
                 # An editor that is about to write, or one that died: nobody empties a file to forget everything.
                 raise codec.NotARecord("it is empty; write `[]` to remove everything") from None
             return read(codec.load_array(data), self._conversation_id, ours=ours)
-
-    def _salvaged(self, name: str, data: bytes, reason: str) -> tuple[Broken, list[Any]]:
-        saved = salvage(data, _KINDS[name].read_one, _KINDS[name].mark)
-        # A record that stands there twice, as where a file was saved behind itself, is one.
-        records = {codec.dumps(record): record for record in saved.records}
-        if saved.encoding is not None:
-            reason += _("; it was saved as {encoding}", saved.encoding)
-        broken = Broken(data, reason, tuple(records.values()), saved.pieces)
-        return broken, _KINDS[name].read(broken.records, self._conversation_id, ours=False)
 
 
 def hash_of(data: bytes | None) -> str | None:
@@ -333,63 +287,3 @@ def _mark(path: Path) -> Mark:
     except FileNotFoundError:
         return None
     return facts.st_size, facts.st_mtime_ns
-
-
-# --- a broken JSON array, record by record
-#
-# After a place that cannot be read, a record is sought at every `{`. So the layout of the file and the kind of damage
-# do not matter: a file cut off, a comma too many, a typing error, two files in one.
-
-
-def salvage(data: bytes, read: Read, mark: str) -> Salvage:
-    """The records of a broken array. `read` makes a memory of a record, or raises NotARecord; `mark` is a field that
-    every record has, and objects inside a record do not have: `text`, `trigger`."""
-    # U+FFFD stands for wrong bytes.
-    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else None
-    text = data.decode(encoding or "utf-8-sig", "replace")
-    decoder = json.JSONDecoder()
-    records: list[Json] = []
-    pieces: list[StrayText] = []
-    start = text.find("[") + 1 if text.lstrip().startswith("[") else 0
-    place = _skipped(text, start)
-    while place < len(text) and (text[place] != "]" or text[place + 1 :].strip()):
-        value, end = _value(decoder, text, place)
-        reason = _fault(value, read) if isinstance(value, dict) else _("it is not a record")
-        if reason is None:
-            records.append(value)
-        else:
-            if end is None:
-                reason = _("it is not JSON")
-                end = _next_record(decoder, text, place + 1, read, mark)
-            pieces.append(StrayText(place, text[place:end].rstrip(", \n"), reason))
-        place = _skipped(text, end or len(text))
-    return Salvage(tuple(records), tuple(pieces), encoding)
-
-
-def _fault(record: Json, read: Read) -> str | None:
-    """Why an object is not a memory that may be stored; None if it is."""
-    if deeper(record):
-        return codec.TOO_DEEP
-    try:
-        return excess(read(record))
-    except codec.NotARecord as error:
-        return str(error)
-
-
-def _skipped(text: str, place: int) -> int:
-    return found.end() if (found := _BETWEEN.match(text, place)) else place
-
-
-def _value(decoder: json.JSONDecoder, text: str, place: int) -> tuple[Any, int | None]:
-    try:
-        return decoder.raw_decode(text, place)
-    except (ValueError, RecursionError):
-        return None, None
-
-
-def _next_record(decoder: json.JSONDecoder, text: str, place: int, read: Read, mark: str) -> int:
-    for found in _OBJECT.finditer(text, place):
-        value, end = _value(decoder, text, found.start())
-        if end is not None and isinstance(value, dict) and mark in value and _fault(value, read) is None:
-            return found.start()
-    return len(text)
