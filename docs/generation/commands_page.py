@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from generation.markdown import table
 
 from memory_server.cli import parser
+from memory_server.command_table import COMMANDS, Command
 from sandbox import cli as sandbox_cli
 
 COMMANDS_OPENING = """\
@@ -34,16 +35,17 @@ def commands_page() -> str:
         f"{server.description} Without a command it serves, as `memory-server serve` does.\n",
         EXIT_STATUS,
         _flags_table(a for a in _shown(server) if a.option_strings),
-        *_subcommands(server, common={name for a in server._actions for name in a.option_strings}),
+        *_subcommands(server, common={name for a in server._actions for name in a.option_strings}, rows=COMMANDS),
         "## trigger-sandbox\n",
         f"{sandbox.description} [The trigger API](trigger-api.md) says what a trigger can do.\n",
-        *_subcommands(sandbox, common={"-h", "--help"}),
+        *_subcommands(sandbox, common={"-h", "--help"}, rows={}),
     ]
     return "\n".join(parts)
 
 
-def _subcommands(parser: argparse.ArgumentParser, common: set[str]) -> Iterator[str]:
-    """A section for each command of `parser`, and for each command of a command."""
+def _subcommands(parser: argparse.ArgumentParser, common: set[str], rows: Mapping[str, Command]) -> Iterator[str]:
+    """A section for each command of `parser`, and for each command of a command. `rows`: what is known of the commands
+    of the server."""
     for action in parser._actions:
         if not isinstance(action, argparse._SubParsersAction):
             continue
@@ -60,7 +62,28 @@ def _subcommands(parser: argparse.ArgumentParser, common: set[str]) -> Iterator[
                 yield _flags_table(shown)
             if command.epilog:
                 yield f"```text\n{_dedented(command.epilog)}\n```\n"
-            yield from _subcommands(command, common)
+            if name in rows:
+                yield f"{_sentence_of_row(rows[name])}\n"
+            yield from _subcommands(command, common, rows)
+
+
+_CHANGES = {
+    "nothing": "It changes no memory",
+    "memories": "It changes memories, and is refused where `read_only` is set",
+    "some": "Whether it changes memories depends on its arguments and on `read_only`",
+}
+_LINKED = {
+    "here": "on a linked machine it works on that machine",
+    "tool": "on a linked machine it asks the server",
+    "sent": "on a linked machine the server does it",
+    "refused": "on a linked machine it is refused, because it is done on the server itself",
+}
+
+
+def _sentence_of_row(command: Command) -> str:
+    """What a row of the table says to users."""
+    shared = "" if command.shared == "no" else " The shared process does it where there is one."
+    return f"{_CHANGES[command.changes]}; {_LINKED[command.linked]}.{shared}"
 
 
 def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:

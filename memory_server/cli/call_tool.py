@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.app import App, Shared
-from memory_server.cli.terminal import ASKER, complain, reading, say_if_waiting, standard_input, write
+from memory_server.cli.terminal import ASKER, complain, console, escape, reading, say_if_waiting, standard_input, write
 from memory_server.config import Settings
 from memory_server.conversations.model import MAX_ID_CHARS
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
 from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS, tool_named
-from memory_server.tools.base.result import SHOWN_ZONE
+from memory_server.tools.base.result import SHOWN_ZONE, Result
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 from memory_server.tools.turn import recall_turn, remember_turn
@@ -54,6 +54,12 @@ async def called(
         for name, flag in (flags or {}).items():
             message = message.replace(f"`{name}`", f"`{flag}`")
         raise ToolFailed(message) from error
+
+
+def print_result(app: App, result: Result) -> None:
+    """Print the text of a tool's result, with local times."""
+    SHOWN_ZONE.set(app.settings.zone)
+    console().print(escape(str(result)))
 
 
 def arguments_of(source: str) -> dict[str, object]:

@@ -1,9 +1,9 @@
-"""The commands of `memory-server` with their arguments and help, grouped by their use.
+"""The arguments and the help of the commands of `memory-server`, grouped by their use.
 
-`add(name, "module.function", summary, example)` makes the parser of a command. The function is in this package and is
-imported when the command runs. It takes the open app, or with `opens=False` the settings, and the parsed flags. A
-command with `changes=True` is refused if `read_only` is set, unless it has --dry-run. `about_c`: what `-c` means for
-it, if it means something. `listed`: its row of the help of all commands, if that is not its name and summary.
+What else is to be known of a command stands in its row of command_table.py.
+
+`add(name, summary, example)` makes the parser of a command. `about_c`: what `-c` means for it, if it means something.
+`listed`: its row of the help of all commands, if that is not its name and summary.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ MOST_BY_CHANCE = 100
 """The most that the settings `flashback_count` and `random_count` allow."""
 OF_TOOL = "argument "
 """The prefix of arguments of a tool, so that they differ from the settings of every command."""
-SUBCOMMANDS = ("backup list", "backup restore", "backup delete")
-"""Commands of two words."""
 _ALL = _("only this conversation; by default all")
 _USUAL = _("the conversation; by default that of the settings, or `default`")
 _ID_OR_NAME = _("id (or its beginning) of a memory or entry, or name of a long-term memory")
@@ -59,16 +57,16 @@ _WRITTEN = ("native", "node", "pack", "markdown", "csv")
 def _daily(add: Add) -> None:
     about = _("Serve MCP on standard input and output (default).")
     both = ("serve, tokens", _("Serve MCP (default); tokens for HTTP."))
-    serve = add("serve", "serve.serve", about, "serve", opens=False, listed=both)
+    serve = add("serve", about, "serve", listed=both)
     about = _("serve over HTTP instead; by default at the setting http.listen")
     _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
     clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "sillytavern")
     both = ("install, uninstall", _("Put the server into a client; take it out."))
     put = _("Put the server into a client's settings.")
-    install = add("install", "install.command.install", put, "install cursor", opens=False, listed=both)
+    install = add("install", put, "install cursor", listed=both)
     _argument(install, "client", None, _("print: only show what to paste"), choices=(*clients, "print"))
     taken, example = _("Take the server out of a client's settings."), "uninstall cursor"
-    uninstall = add("uninstall", "install.command.uninstall", taken, example, opens=False, listed=_UNLISTED)
+    uninstall = add("uninstall", taken, example, listed=_UNLISTED)
     _argument(uninstall, "client", None, _("the client to take it out of"), choices=clients)
     for made in (install, uninstall):
         _argument(made, "folder", "FOLDER", _("sillytavern: its folder, or that of one of its users"), nargs="?")
@@ -80,7 +78,7 @@ def _daily(add: Add) -> None:
 
     about, both = _("Use the memory of a server."), ("link, unlink", _("Use the memory of a server, or that of here."))
     example = "link https://home.example --token-file ~/memory-token"
-    link = add("link", "link.link", about, example, opens=False, listed=both)
+    link = add("link", about, example, listed=both)
     _argument(link, "url", "URL", _("where the server is reached"), nargs="?")
     _argument(link, "--token-file", "FILE", _("file that holds the token, which only you may read"))
     _argument(link, "--ca", "FILE", _("certificate of an authority of your own"))
@@ -88,13 +86,13 @@ def _daily(add: Add) -> None:
     _switch(link, "--yes", _("with --send: do not ask"))
     _dry_run(link, _("with --send: say what would change"))
     about = _("Use the memory of this machine again.")
-    add("unlink", "link.unlink", about, "unlink", opens=False, listed=_UNLISTED)
+    add("unlink", about, "unlink", listed=_UNLISTED)
     about = _("Recall and remember as a hook of a client.")
-    hook = add("hook", "hook.command.hook", about, "hook < event.json", opens=False, listed=_UNLISTED)
+    hook = add("hook", about, "hook < event.json", listed=_UNLISTED)
     recalled = _("Print what comes to mind, ready for a prompt.")
     both = ("recall, remember", _("Recall before a turn; remember after it."))
     example = 'recall "What was the name of my cat?"'
-    recall = add("recall", "call_tool.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
+    recall = add("recall", recalled, example, about_c=_USUAL, listed=both)
     at_most = _("characters of recalled text at most; usually 800, after a Chinese prompt 400")
     _argument(hook, "--chars", "N", at_most, type=int)
     _argument(recall, "--chars", "N", _("characters at most; usually 1,200"), type=int)
@@ -103,8 +101,7 @@ def _daily(add: Add) -> None:
     _argument(recall, "--flashbacks", "N", about, type=_count)
     _argument(hook, "--seconds", "S", _("give up after this time, silently"), type=float, default=HOOK_SECONDS)
     about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
-    options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}
-    remember = add("remember", "call_tool.remember", about, example, **options)
+    remember = add("remember", about, example, about_c=_USUAL, listed=_UNLISTED)
     _argument(remember, "--turn", "ID", _("the same turn is stored once"))
     for made in (recall, remember):
         said = _("what the user said; by default messages as JSON on standard input")
@@ -115,21 +112,21 @@ def _daily(add: Add) -> None:
         _switch(made, "--start", _("start the shared process where it does not run; later calls are faster"))
     about = _("Store nothing for a while, and stop hooks from recalling.")
     both = ("pause, resume", _("Store and recall nothing for a while; go on."))
-    pause = add("pause", "maintenance.pause", about, "pause --for 2h", changes=True, listed=both)
+    pause = add("pause", about, "pause --for 2h", listed=both)
     _argument(pause, "--for", "TIME", _("such as 30m, 2h or 3d; by default until `resume`"), dest="for_")
-    add("resume", "maintenance.resume", _("End the pause."), "resume", changes=True, listed=_UNLISTED)
+    add("resume", _("End the pause."), "resume", listed=_UNLISTED)
 
 
 def _look(add: Add) -> None:
     about = _("List what is stored, newest first.")
     both = ("list, show", _("List what is stored; show one of it."))
-    list_ = add("list", "families.list_", about, "list --family notes", about_c=_ALL, listed=both)
+    list_ = add("list", about, "list --family notes", about_c=_ALL, listed=both)
     _switch(list_, "--archived", _ARCHIVED)
     about = _("Show everything that is known about one memory.")
-    show = add("show", "show.show", about, "show 3f2a", about_c=_ALL, listed=_UNLISTED)
+    show = add("show", about, "show 3f2a", about_c=_ALL, listed=_UNLISTED)
     _argument(show, "memory", "ID|NAME", _ID_OR_NAME)
     about, example = _("Find memories by words, dates, scores and tags."), "search mango --since 2026-05-01"
-    search = add("search", "families.search", about, example, about_c=_ALL)
+    search = add("search", about, example, about_c=_ALL)
     about = _("Text; its words are looked for")
     _argument(search, OF_TOOL + "query", "TEXT", about, nargs="?", default=argparse.SUPPRESS)
     for name, flag, metavar, kind, about in _SEARCH:
@@ -139,7 +136,7 @@ def _look(add: Add) -> None:
     search.set_defaults(sentence=OF_TOOL + "query", names=names)
     about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
     both = ("explain, recalls", _("Say why a memory came or not; list what came."))
-    explain = add("explain", "inspection.explain", about, example, about_c=_ALL, listed=both)
+    explain = add("explain", about, example, about_c=_ALL, listed=both)
     _argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append")
     _argument(explain, "memory", "ID|WORDS", _("id of a short-term memory, or words of it"), nargs="?")
     about = _("instead: what came at that moment, and why; `recalls` shows its id")
@@ -148,22 +145,22 @@ def _look(add: Add) -> None:
     names = {"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
     explain.set_defaults(sentence="memory", names=names)
     about = _("List what was recalled for whom, newest last.")
-    recalls = add("recalls", "recalls.recalls", about, "recalls -n 5", about_c=_ALL, listed=_UNLISTED)
+    recalls = add("recalls", about, "recalls -n 5", about_c=_ALL, listed=_UNLISTED)
     about = _("recalls shown; usually 20")
     recalls.add_argument("-n", "--limit", metavar="N", help=about, dest="n", type=int, default=20)
     _switch(recalls, "--empty", _("only those to which nothing came"))
     _json(recalls)
     about = _("Open the page: what it remembers, and why.")
     both = ("web, view", _("Open the page; write it to a file."))
-    web = add("web", "web.web", about, "web", opens=False, about_c=_USUAL, listed=both)
+    web = add("web", about, "web", about_c=_USUAL, listed=both)
     _argument(web, "--port", "N", _("by default 8771, or the next free one"), type=int)
     _switch(web, "--no-open", _("only print the link"))
     about = _("Write the first two pages to a file that needs no server.")
-    view = add("view", "web.view", about, "view --html memories.html", about_c=_USUAL, listed=_UNLISTED)
+    view = add("view", about, "view --html memories.html", about_c=_USUAL, listed=_UNLISTED)
     view.add_argument("--html", metavar="FILE", required=True, help=_("the file to write"))
     _switch(view, "--force", _("replace a file that exists"))
     about = _("Show who changed what and when, newest first.")
-    history = add("history", "families.history", about, "history --limit 5", about_c=_ALL)
+    history = add("history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", _("changes shown; usually 20"), type=int)
     _argument(history, "--steps", "N", _("steps shown of each change; usually 100"), type=int)
     _argument(list_, "--limit", "N", _("rows shown; usually 50"), type=int)
@@ -173,9 +170,9 @@ def _look(add: Add) -> None:
         _json(made)
     _argument(history, "--before", "CHANGE", _("only changes before this one"))
     about, both = _("Show which folder holds what."), ("where, daemon", _("Show which folder and process does what."))
-    _json(add("where", "where.where", about, "where", opens=False, listed=both))
+    _json(add("where", about, "where", listed=both))
     about, example = _("Look into notes, make pages of them, tidy them."), "knowledge list"
-    _knowledge(add("knowledge", "knowledge.knowledge", about, example))
+    _knowledge(add("knowledge", about, example))
 
 
 def _knowledge(made: ArgumentParser) -> None:
@@ -203,7 +200,7 @@ def _knowledge(made: ArgumentParser) -> None:
 def _mend(add: Add) -> None:
     about = _("Take back a change, or without its id the last one; later changes stay. Or bring a memory back.")
     short = ("undo", _("Take back a change, or bring a memory back."))
-    undo = add("undo", "undo.undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
+    undo = add("undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
     _argument(undo, "change", "CHANGE", _("the id of a change, as `history` shows it"), nargs="?")
     removed = _("bring back memories that were deleted or forgotten")
     _argument(undo, "--memory", "ID|NAME", removed, nargs="*")
@@ -214,7 +211,7 @@ def _mend(add: Add) -> None:
     _switch(undo, "--yes", _("do not ask"))
     _dry_run(undo, _("show the last change, or the memories that would come back"))
     about, example = _("Forget what holds these words; erase it for good."), "forget dentist Halloran"
-    forget = add("forget", "forget.forget", about, example, changes=True, about_c=_ALL)
+    forget = add("forget", about, example, about_c=_ALL)
     about = _("words that it holds, all of them; or ids, as `list` shows them")
     _argument(forget, "words", "WORDS|ID", about, nargs="*")
     _argument(forget, "--family", None, _("only these"), choices=FAMILIES)
@@ -225,13 +222,13 @@ def _mend(add: Add) -> None:
     _switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     _switch(forget, "--yes", _("do not ask"))
     _dry_run(forget, _("show what would go"))
-    both = ("pin, mute", _("Keep a memory for good; let it not come unasked."))
+    both = ("pin, mute, edit", _("Keep a memory; let it not come; correct it."))
     about = _("Keep a memory for good, or (--off) no longer.")
-    pin = add("pin", "maintenance.pin", about, "pin 3f2a", about_c=_ALL, listed=both)
+    pin = add("pin", about, "pin 3f2a", about_c=_ALL, listed=both)
     _argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
     _switch(pin, "--off", _("let the clean-up forget it when it has faded"))
     about = _("Let a memory no longer come unasked in its conversation.")
-    mute = add("mute", "maintenance.mute", about, "mute 3f2a", about_c=_ALL, listed=_UNLISTED)
+    mute = add("mute", about, "mute 3f2a", about_c=_ALL, listed=_UNLISTED)
     _argument(mute, "memory", "ID", _("id of the memory, or its beginning"))
     where = mute.add_mutually_exclusive_group()
     mute.set_defaults(where="conversation")
@@ -242,29 +239,32 @@ def _mend(add: Add) -> None:
         where.add_argument(f"--{flag}", dest="where", action="store_const", const=flag, help=words)
     words = _("let it come again everywhere")
     where.add_argument("--off", dest="where", action="store_const", const="nowhere", help=words)
+    about = _("Correct a memory: put other words into it.")
+    edit = add("edit", about, "edit 3f2a Halloran O'Halloran", about_c=_ALL, listed=_UNLISTED)
+    _argument(edit, "memory", "ID", _("id of the memory, or its beginning"))
+    _argument(edit, "find", "FIND", _("words that one of its messages has once"))
+    _argument(edit, "replacement", "REPLACEMENT", _("what comes in their place; '' takes them out"))
     about = _("Forget faded memories; archive expired entries.")
-    cleanup = add("cleanup", "maintenance.cleanup", about, "cleanup --dry-run", about_c=_ALL)
+    cleanup = add("cleanup", about, "cleanup --dry-run", about_c=_ALL)
     _dry_run(cleanup, _("say what would be forgotten, and why"))
 
     about = _("Copy all memories, while servers go on writing.")
     both = ("backup", _("Copy all memories; backup list, restore, delete."))
-    backup = add("backup", "maintenance.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
+    backup = add("backup", about, "backup before-move", about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", _("name of the backup; by default the time"), nargs="?")
     _switch(backup, "--all-tenants", _("also the memories of every tenant, each in its own folder"))
-    add("backup list", "maintenance.backups", _("List the backups."), "backup list", listed=_UNLISTED)
+    add("backup list", _("List the backups."), "backup list", listed=_UNLISTED)
     about, example = _("Bring the memories of a backup back."), "backup restore before-move --dry-run"
-    restore = add("backup restore", "maintenance.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
+    restore = add("backup restore", about, example, about_c=_ALL, listed=_UNLISTED)
     _switch(restore, "--overwrite", _("also remove what the backup does not hold"))
     _dry_run(restore, _("say what would change"))
     about = _("Delete a backup for good.")
-    delete = add(
-        "backup delete", "maintenance.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED
-    )
+    delete = add("backup delete", about, "backup delete before-move", listed=_UNLISTED)
     for made in (restore, delete):
         _argument(made, "name", "NAME", _("name of the backup"))
 
     about = _("Examine folder, disk, files and clock; mend them.")
-    doctor = add("doctor", "maintenance.doctor", about, "doctor", about_c=_ALL)
+    doctor = add("doctor", about, "doctor", about_c=_ALL)
     _switch(doctor, "--json", _("print the findings as JSON"))
     work = doctor.add_mutually_exclusive_group()
     _switch(work, "--repair", _("mend broken files: set them aside whole, and go on with the last good state"))
@@ -272,7 +272,7 @@ def _mend(add: Add) -> None:
     _dry_run(doctor, _("with --repair or --reindex: say what would change"))
     about, example = _("Copy conversations with their past to another store."), "copy --to postgresql://me@host/name"
     both = ("copy, migrate", _("Copy all to another store; renew its tables."))
-    copy = add("copy", "stores.copy", about, example, opens=False, changes=True, listed=both)
+    copy = add("copy", about, example, listed=both)
     _argument(copy, "conversations", "CONVERSATION", _("conversations to copy; by default all"), nargs="*")
     from_ = _(
         "folder or URL of PostgreSQL, without the password, which all users of the machine could see: it goes into "
@@ -282,10 +282,10 @@ def _mend(add: Add) -> None:
     _argument(copy, "--to", "STORE", _("the same"))
     _dry_run(copy, _("say what would be copied"))
     about = _("Bring the tables of a PostgreSQL database up to date.")
-    migrate = add("migrate", "stores.migrate", about, "migrate --dry-run", opens=False, changes=True, listed=_UNLISTED)
+    migrate = add("migrate", about, "migrate --dry-run", listed=_UNLISTED)
     _dry_run(migrate, _("say what is missing"))
     about = _("Give, list or take back the tokens of `serve --http`.")
-    tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant alice", opens=False, listed=_UNLISTED)
+    tokens = add("tokens", about, "tokens add phone --tenant alice", listed=_UNLISTED)
     about = _("add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back")
     _argument(tokens, "action", None, about, choices=("add", "list", "remove"))
     _argument(tokens, "name", "NAME", _("name of the token"), nargs="?")
@@ -294,14 +294,14 @@ def _mend(add: Add) -> None:
     _switch(tokens, "--erase", _("remove: also erase everything of its tenant for good"))
     _switch(tokens, "--yes", _("with --erase: do not ask"))
     about, example = _("Show or end the process that windows share."), "daemon status"
-    daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
+    daemon = add("daemon", about, example, listed=_UNLISTED)
     _argument(daemon, "action", None, _("status: show it; stop: end it"), choices=("status", "stop"))
 
 
 def _exchange(add: Add) -> None:
     about, example = _("Write memories for people or programs."), "export memories.md --format markdown"
     both = ("export, import", _("Write memories; bring in those of other programs."))
-    export = add("export", "export.export", about, example, about_c=_ALL, listed=both)
+    export = add("export", about, example, about_c=_ALL, listed=both)
     _argument(export, "target", "FILE|FOLDER", _("what to write; - for standard output"))
     forms = _("native (everything) by default")
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
@@ -311,7 +311,7 @@ def _exchange(add: Add) -> None:
     _argument(export, "--tags", "TAGS", _("only entries that have one of these tags, with commas between"), default="")
     about, example = _("Bring in chats, and memories of other programs."), "import conversations.json --dry-run"
     into = _("for what names no conversation; by default that of the settings, or `default`")
-    import_ = add("import", "imports.import_", about, example, about_c=into, listed=_UNLISTED)
+    import_ = add("import", about, example, about_c=into, listed=_UNLISTED)
     _source(import_, nargs="+")
     _dry_run(import_, _("say what would be imported, what would not, and why"))
     chat = import_.add_argument_group(_("for a chat"))
@@ -321,13 +321,13 @@ def _exchange(add: Add) -> None:
     _switch(chat, "--shift-to-now", _("move all times so that the chat ended an hour ago, for trying things out"))
     about = _("Store a tested trigger: a .js file, or a pack.")
     example = 'add-trigger mother.js --prompt "Ask how his mother is."'
-    trigger = add("add-trigger", "imports.add_trigger", about, example, changes=True, about_c=_USUAL)
+    trigger = add("add-trigger", about, example, about_c=_USUAL)
     _argument(trigger, "source", "FILE", _("a .js file, or a pack (.json)"), nargs="+")
     _argument(trigger, "--prompt", "TEXT", _("for a .js file: what the model reads when it fires"))
     _argument(trigger, "--name", "NAME", _("for a .js file: the name of the memory; by default that of the file"))
     _argument(trigger, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
     about, example = _("Make a pack from files of other programs."), "convert book.json pack.json"
-    convert = add("convert", "imports.convert", about, example)
+    convert = add("convert", about, example)
     _source(convert)
     _argument(convert, "target", "TO", _("file or folder to write; - for standard output"))
     _argument(convert, "--as", None, _("form to write; pack by default"), dest="to", choices=_WRITTEN, default="pack")
@@ -349,15 +349,15 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 def _develop(add: Add) -> None:
     about = _("Store a sample chat and ask about it.")
     both = ("demo, tools, call", _("Try it on a sample chat; list tools, and call one."))
-    demo = add("demo", "demo.demo", about, "demo", opens=False, listed=both)
+    demo = add("demo", about, "demo", listed=both)
     _switch(demo, "--all", _("ask all questions, and show what comes by chance"))
     _switch(demo, "--why", _("also the words and points by which each memory came"))
     about = _("List the tools, or show one with an example.")
-    tools = add("tools", "tool_list.tools", about, "tools add_long_term_memory", opens=False, listed=_UNLISTED)
+    tools = add("tools", about, "tools add_long_term_memory", listed=_UNLISTED)
     _argument(tools, "name", "TOOLSET|TOOL", _("only this toolset, or the arguments of this tool"), nargs="?")
     _json(tools)
     about, example = _("Call a tool and print its result as JSON."), "call get_memory_stats '{}'"
-    call = add("call", "call_tool.call", about, example, about_c=_USUAL, listed=_UNLISTED)
+    call = add("call", about, example, about_c=_USUAL, listed=_UNLISTED)
     _argument(call, "tool", "TOOL", _("name of a tool, such as search_short_term_memories"))
     about = _("its arguments: JSON, @FILE, or - for standard input")
     _argument(call, "arguments", "JSON", about, nargs="?", default="{}")

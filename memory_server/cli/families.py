@@ -15,7 +15,7 @@ from rich.text import Text
 from memory_server.app import App
 from memory_server.cli.call_tool import called
 from memory_server.cli.commands import OF_TOOL
-from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, step_text, whereabouts
+from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, whereabouts
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -34,8 +34,10 @@ from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_o
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
+from memory_server.tools.archive import HistoryEntry
+from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.tools.base.shapes import moment_ms
-from sandbox.locale import _, counted, joined, term, translated
+from sandbox.locale import _, counted, joined, term
 
 USUAL_LIMIT = 50
 """Rows of a list where nothing else is asked for: a screen or two."""
@@ -320,6 +322,7 @@ async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None
             more = {"moreSteps": change.more_steps} if change.more_steps else {}
             write(line | {"steps": list(map(asdict, change.steps))} | more)
         return
+    SHOWN_ZONE.set(app.settings.zone)
     # Each conversation has a sequence of its own, and all knowledge has one.
     places = {engine.keeps: await engine.places() for engine in engines if only is None}
     before = flags.before is not None or only is not None
@@ -327,12 +330,9 @@ async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None
     one_sequence = before or len(places.get("conversations", ())) + bool(places.get("knowledge")) == 1
     out = console()
     for change in changes[:limit]:
-        in_it = " " + translated(_("in {place}", change.place)) if several else ""
-        steps = "; ".join(map(step_text, change.steps))
-        if change.more_steps:
-            steps += "; " + translated(_("and {steps} more (--steps)", change.more_steps))
-        when = time_text(change.at_ms, app.settings.zone)
-        out.print(escape(f"{change.id} {when}{in_it} {change.by}: {steps}"))
+        out.print(escape(HistoryEntry.of(change).line(change.place if several else "")))
+    if any(change.more_steps for change in changes[:limit]):
+        hint(_("A larger --steps shows more steps of a change."))
     if not changes:
         out.print(_("No change is in the history; {whereabouts}", escape(await whereabouts(app))))
     elif len(changes) > limit:

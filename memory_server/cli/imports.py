@@ -18,7 +18,7 @@ from memory_server.app import App
 from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
 from memory_server.cli.incoming_files import TRUSTED, named, read
-from memory_server.cli.inspection import ask, taken_text, tally_text
+from memory_server.cli.inspection import ask, taken_text
 from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, spoken, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
@@ -33,6 +33,7 @@ from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
+from memory_server.tools.backup import tally_text
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport
 from sandbox.locale import _, counted, foreign, term

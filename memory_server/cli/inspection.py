@@ -17,13 +17,10 @@ from memory_server.cli.recalls import receipt
 from memory_server.cli.terminal import complain, console, escape, spoken, time_text, watched, write
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
-from memory_server.kernel.lifecycle import HistoryStep
-from memory_server.kernel.recalled_block import one_line
 from sandbox.language import padded
-from sandbox.locale import _, foreign, joined, term, translated
+from sandbox.locale import _, foreign, term
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
@@ -97,21 +94,6 @@ def taken_text(place: str, counts: str, *, dry_run: bool, change_id: str | None 
     return _("[bold]{place}[/]: {counts}{change}", escape(place), counts, change)
 
 
-def tally_text(tally: MergeCounts) -> str:
-    """`3 new, 1 replaced`."""
-    added = _("{count} new", tally.added)
-    if tally.forgotten:
-        added = _("{count} new, {forgotten} of them forgotten before", tally.added, tally.forgotten)
-    parts = (
-        (tally.added, added),
-        (tally.replaced, _("{count} replaced", tally.replaced)),
-        (tally.removed, _("{count} removed", tally.removed)),
-        (tally.unchanged, _("{count} unchanged", tally.unchanged)),
-        (tally.kept_newer, _("{count} newer here and kept", tally.kept_newer)),
-    )
-    return joined(", ", (said for count, said in parts if count)) or _("nothing")
-
-
 async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Conversation, ShortTermMemory]]:
     """The short-term memories whose id begins like this, each with its conversation."""
     found: list[tuple[Conversation, ShortTermMemory]] = []
@@ -159,12 +141,6 @@ async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] 
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id.startswith(begins):
                 return name, entry.memory.id
     return None
-
-
-def step_text(step: HistoryStep) -> str:
-    """What a step of a change did, in the language of the reader; texts of users stay as they are."""
-    text = translated(step.text or "")
-    return one_line(" ".join(filter(None, (term(step.what), step.id, f"- {text}" if text else None))))
 
 
 _TIERS = (

@@ -7,15 +7,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from memory_server.app import App
+from memory_server.cli.call_tool import called, print_result
+from memory_server.cli.cleanup import cleanup_of_knowledge
 from memory_server.cli.families import history, nothing_text, print_items
 from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
-from memory_server.cli.terminal import clipped, console, escape
+from memory_server.cli.terminal import console, escape
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
+from memory_server.kernel.scopes import Scope
+from memory_server.knowledge.layers import LayerName, tool_name
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.storage.entries.pages import FOLDER, write_pages
-from sandbox.locale import _, counted, term
+from memory_server.tools.sessions import deleted_result
+from sandbox.locale import _, counted
 
 
 async def knowledge(app: App, flags: Namespace) -> None:
@@ -85,42 +90,39 @@ async def _reindex(app: App, flags: Namespace) -> None:
         out.print(_("The database as it was: {copy}", escape(str(done.copy))))
 
 
-async def _cleanup(app: App, flags: Namespace) -> None:
-    moved = [row async for cleaned in app.knowledge.lifecycle.clean_up(dry_run=flags.dry_run) for row in cleaned.left]
-    entries = counted(len(moved), "entry")
-    console().print(_("Would archive {entries}.", entries) if flags.dry_run else _("Archived {entries}.", entries))
-    for row in moved:
-        console().print(f"  {row.id} {term(row.reason)}: {escape(clipped(row.text, 60))}")
-    meaning = app.knowledge.sessions.meaning
-    if flags.dry_run or meaning.embeddings is None:
-        return
-    for made, left, why in (await meaning.make_missing(), await app.conversations.tidy_vectors(meaning)):
-        if made:
-            console().print(_("Made the vectors of {texts}.", counted(made, "text")))
-        if left:
-            console().print(_("Vectors of {texts} are missing: {why}", counted(left, "text"), escape(why)))
-
-
-async def _archive(app: App, flags: Namespace) -> None:
+async def _delete(app: App, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
-    family, by, out = app.knowledge, f"knowledge {flags.action}", flags.action == "delete"
-    name = entry.title if scope.space in ("notes", "layers") else entry.ref
-    if scope.space == "layers":
-        layer, key = family.layers["global" if scope.owner == "global" else "project"], entry.key or ""
-        await (layer.delete(key, by=by) if out else layer.restore(key, by=by))
-        console().print(_("{name} is {out}.", escape(name), _("deleted, with its file") if out else _("back")))
-        return
-    if scope.space != "notes" and not out:
-        raise InvalidInput("It comes back by `memory-server undo`; `knowledge history` lists the changes.")
-    if scope.space == "refs":
-        _deleted, change = await family.refs.delete(entry.ref, by=by)
-    elif scope.space == "sessions":
-        change = (await family.sessions.delete(SessionIds(scope.owner), entry.id, by=by)).change_id
-    else:
-        change = await (family.notes.delete(entry.ref, by=by) if out else family.notes.restore(entry.ref, by=by))
-    console().print(
-        _("{name} is {out}. Change {change}.", escape(name), _("in the archive now") if out else _("back"), change)
-    )
+    match scope.space:
+        case "layers":
+            await _print_answer(app, tool_name("delete", _layer_of(scope)), key=entry.key)
+        case "refs":
+            await _print_answer(app, "memoryDelete", id=entry.ref)
+        case "sessions":
+            ids = SessionIds(scope.owner)
+            done = await app.knowledge.sessions.delete(ids, entry.id, by="knowledge delete")
+            print_result(app, deleted_result(done, ids))
+        case _:
+            await _print_answer(app, "delete_note", memory_id=entry.ref)
+
+
+async def _restore(app: App, flags: Namespace) -> None:
+    scope, entry = await app.knowledge.found(flags.words[0])
+    match scope.space:
+        case "layers":
+            await _print_answer(app, tool_name("restore", _layer_of(scope)), key=entry.key)
+        case "notes":
+            change = await app.knowledge.notes.restore(entry.ref, by="knowledge restore")
+            console().print(_("{name} is back. Change {change}.", escape(entry.title), change))
+        case _:
+            raise InvalidInput("It comes back by `memory-server undo`; `knowledge history` lists the changes.")
+
+
+def _layer_of(scope: Scope) -> LayerName:
+    return "global" if scope.owner == "global" else "project"
+
+
+async def _print_answer(app: App, tool: str, **arguments: str | None) -> None:
+    console().print(escape((await called(app, tool, arguments)).text))
 
 
 async def _promote(app: App, flags: Namespace) -> None:
@@ -138,9 +140,9 @@ ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[s
     "show": (_show, ("id",), False),
     "document": (_document, ("type", "output", "stable", "force"), False),
     "reindex": (_reindex, ("dry_run", "verbose"), True),
-    "cleanup": (_cleanup, ("dry_run",), True),
-    "delete": (_archive, ("id",), True),
-    "restore": (_archive, ("id",), True),
+    "cleanup": (cleanup_of_knowledge, ("dry_run",), True),
+    "delete": (_delete, ("id",), True),
+    "restore": (_restore, ("id",), True),
     "promote": (_promote, ("id",), True),
     "projects": (projects, ("json",), False),
     "assign": (assign, ("words", "to", "dry_run"), True),

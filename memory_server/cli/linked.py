@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from memory_server.cli.terminal import complain, confirmed, from_afar, write, write_errors
+from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
@@ -34,15 +35,9 @@ if TYPE_CHECKING:
     from memory_server.cli.delivery import Delivery, TurnResult
     from memory_server.remote import Remote
 
-SENT = ("list", "search", "show", "history", "recalls", "explain", "forget", "undo", "pin", "mute", "pause", "resume")
-"""Commands that the server runs for this machine."""
-HERE = ("install", "uninstall", "tools", "daemon", "where", "link", "unlink", "convert", "demo", "serve", "hook")
-"""Commands that are about this machine, or ask the server by themselves; all else is done on the server."""
 REMOTE_RECALL_SECONDS, COMMAND_SECONDS = 1.0, 60.0
 AFTER_SECONDS, AFTER_HOOK_SECONDS = 3.0, 0.5
 """How long a command, or a hook, delivers what waits, after its own work."""
-OF_THIS_MACHINE = ("data-dir", "config", "tenant", "now", "seed", "log-level", "toolsets", "tools", "exclude-tools")
-"""Flags that say what a process of this machine uses; the server refuses them."""
 _kept: dict[tuple[Link, str], Remote] = {}
 """The connections of a process that lasts."""
 _delivering: set[asyncio.Task[None]] = set()
@@ -155,14 +150,14 @@ async def run(link: Link, settings: Settings, flags: Namespace, folder: Path | N
     """Do a command with the memory of the server; `folder` is where it was typed in a shared process. Raises
     MemoryServerError."""
     name = flags.command.name
-    if name not in (*SENT, "recall", "remember", "call"):
+    if flags.command.linked not in ("sent", "tool"):
         raise InvalidInput("`{name}` is done on the server: run it there, where {url} is served.", name, link.url)
     server = LinkedServer(link, settings, lasts=folder is not None, folder=folder)
     work = shared_folder(folder_of_work(folder or Path.cwd()))
     try:
         if name == "remember":
             return await _remember(server, flags, work)
-        if name in ("recall", "call"):
+        if flags.command.linked == "tool":
             await _tool(server, flags, work)
             return 0
         return await _sent_command(server, flags, work)
@@ -331,7 +326,8 @@ def sent_arguments(typed: Sequence[str]) -> list[str]:
         name, equals, _value = word.removeprefix("--").partition("=")
         if word == "--":
             return [*kept, word, *words]
-        if word.startswith("--") and name in (*OF_THIS_MACHINE, "language"):
+        setting = SETTING_FLAGS.get(name) if word.startswith("--") else None
+        if setting is not None and setting.linked != "sent":
             if not equals:
                 next(words, None)
         elif word not in ("--no-daemon", "--read-only"):

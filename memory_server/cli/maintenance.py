@@ -1,4 +1,4 @@
-"""Keeping in order: `pin`, `pause`, `resume`, `cleanup`, `backup` and its kin, `doctor`."""
+"""Keeping in order: `pin`, `mute`, `edit`, `pause`, `resume`, `backup` and its kin, `doctor`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,20 @@ from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli import tenant_backups
-from memory_server.cli.call_tool import called
-from memory_server.cli.commands import SUBCOMMANDS
+from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import chosen, each, not_copied, shown_names, taken_text, tally_text, with_id
+from memory_server.cli.inspection import chosen, each, not_copied, shown_names, with_id
 from memory_server.cli.terminal import (
-    clipped,
     complain,
     console,
     escape,
     hint,
-    print_columns,
     progress,
-    size_text,
     time_text,
     watched,
     write,
 )
+from memory_server.command_table import COMMANDS
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.lifecycle import outdated_text
@@ -41,7 +38,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding
-from memory_server.tools.archive import REASONS, kept_text
+from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
 from sandbox.language import cells, padded
@@ -59,14 +56,17 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 async def pin(app: App, flags: Namespace) -> None:
     """Keep the memory whose id begins like this from being forgotten, or with --off let it be forgotten again."""
-    app.settings.refuse_change("pin")
     await _change(app, flags, "unpin_memory" if flags.off else "pin_memory")
 
 
 async def mute(app: App, flags: Namespace) -> None:
     """Let the memory whose id begins like this no longer come unasked here, or with --off let it come again."""
-    app.settings.refuse_change("mute")
     await _change(app, flags, "mute_memory", where=flags.where)
+
+
+async def edit(app: App, flags: Namespace) -> None:
+    """Put other words into the memory whose id begins like this."""
+    await _change(app, flags, "edit_memory", find=flags.find, replace=flags.replacement)
 
 
 async def _change(app: App, flags: Namespace, tool: str, **given: str) -> None:
@@ -82,7 +82,8 @@ async def _change(app: App, flags: Namespace, tool: str, **given: str) -> None:
         none = _("No short-term memory has the id `{memory}`; `memory-server list` shows the ids.", flags.memory)
         raise MemoryNotFound(many if found else none)
     [(conversation, memory)] = found
-    answer = await called(app, tool, {"id": memory.id, "conversation_id": conversation.id, **given})
+    arguments = {"id": memory.id, "conversation_id": conversation.id, **given}
+    answer = await called(app, tool, arguments, {"find": "FIND", "replace": "REPLACEMENT"})
     console().print(escape(answer.text))
 
 
@@ -112,39 +113,12 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
     return Pause(until_ms)
 
 
-async def cleanup(app: App, flags: Namespace) -> None:
-    out, kept = console(), app.memories.services.parameters.retention.always_kept
-    spared, only = False, (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    for engine in app.memories.engines:
-        if only is not None and engine.keeps == "knowledge":
-            continue
-        async for cleaned in engine.clean_up(only, dry_run=flags.dry_run):
-            if cleaned.problem is not None:
-                complain(cleaned.problem)
-                continue
-            if engine.keeps == "conversations":
-                count, remaining = len(cleaned.left), cleaned.remaining
-                would = _("would forget {number}, keeps {remaining}", count, remaining)
-                done = would if flags.dry_run else _("forgot {number}, keeps {remaining}", count, remaining)
-                later = _(" ({due} of them for later runs)", cleaned.due) if cleaned.due else ""
-                out.print(f"[bold]{escape(cleaned.place)}[/] {translated(done)}{translated(later)}")
-                spared = spared or 0 < remaining <= kept
-            elif cleaned.left:
-                out.print(f"[bold]{escape(cleaned.place)}[/]")
-            for leaving in cleaned.left:
-                reason = REASONS.get(leaving.reason, leaving.reason)
-                when = time_text(leaving.time_ms, app.settings.zone)
-                out.print(Text(f"  {leaving.id} {when} {translated(reason)}: {clipped(leaving.text, 60)}"))
-    if spared:
-        out.print(kept_text(kept))
-
-
 async def backup(app: App, flags: Namespace) -> int:
     """Make a backup; 1 if a conversation had to be left out."""
     if flags.all_tenants:
         return await tenant_backups.make(app, flags)
     names = await chosen(app, flags)
-    if flags.name in (word.split()[1] for word in SUBCOMMANDS):
+    if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput("Write `memory-server backup {name}` without anything between the two words.", flags.name)
     only = names[0] if hasattr(flags, "conversation") else None
     tenants = app.home.tenant_names()
@@ -155,7 +129,7 @@ async def backup(app: App, flags: Namespace) -> int:
         )
     with progress(_("backing up"), len(names)) as advance:
         made = await app.memories.backups.make(flags.name, only=only, advance=advance)
-    tenant_backups.print_made(made)
+    print_result(app, backup_result(made))
     for sentence in await not_copied(app, layers=False) if only is None else ():
         hint(sentence)
     if tenants and only is None:
@@ -167,40 +141,21 @@ async def restore(app: App, flags: Namespace) -> int:
     """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
     backups = app.memories.backups
     mode: Mode = "overwrite" if flags.overwrite else "merge"
-    known = {backup.name: backup.conversations for backup in await backups.listed()}
-    with progress(_("restoring"), known.get(flags.name, 0)) as advance:
+    conversations = {backup.name: backup.conversations for backup in await backups.listed()}
+    with progress(_("restoring"), conversations.get(flags.name, 0)) as advance:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
-        done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
-    for restored in done:
-        counts = tally_text(restored.counts)
-        if restored.keeps == "knowledge":
-            counts = counted(restored.counts.added, "entry")  # after an overwrite they need not be new
-        console().print(taken_text(restored.place, counts, dry_run=dry_run, change_id=restored.change_id))
-        for reason in restored.left_out:
-            complain(_("left out: {reason}.", reason))
-    return 1 if any(restored.left_out for restored in done) else 0
+        restored = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
+    print_result(app, restore_result(restored, dry_run=dry_run))
+    return 1 if any(place.left_out for place in restored) else 0
 
 
 async def delete(app: App, flags: Namespace) -> None:
-    await app.memories.backups.delete(flags.name)
-    console().print(_("Deleted the backup {name}.", escape(flags.name)))
+    console().print(escape((await called(app, "delete_backup", {"name": flags.name})).text))
 
 
 async def backups(app: App, _flags: Namespace) -> None:
-    found = await app.memories.backups.listed()
-    rows = [(_("name"), _("made"), _("conversations"), _("short-term"), _("long-term"), _("size"))]
-    for one in found:
-        counts = (one.conversations, one.short_term, one.long_term)
-        first, second, third = ("?" if one.problem else str(count) for count in counts)
-        made = time_text(one.created_ms, app.settings.zone)
-        rows.append((one.name, made, first, second, third, translated(size_text(one.size_bytes))))
-    if found:
-        print_columns(rows)
-    else:
-        console().print(app.home.without_backups)
-    for one in found:
-        if one.problem:
-            complain(_("the backup {name} cannot be used: {problem}", one.name, one.problem))
+    answer = await called(app, "list_backups", {})
+    console().print(escape(answer.text if answer.structured["backups"] else app.home.without_backups))
 
 
 async def _reindex(app: App, flags: Namespace) -> int:

@@ -11,10 +11,11 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from memory_server.cli.commands import GROUPS, SUBCOMMANDS
+from memory_server.cli.commands import GROUPS
 from memory_server.cli.terminal import ASKER, complain, refuse, say_if_waiting, show_all_characters
+from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
@@ -39,24 +40,13 @@ SETTINGS = {
     "exclude-tools": ("NAMES", _("tools never offered")),
     "language": ("LANG", ABOUT_FLAG),
 }
-"""The flags of every command that take a value: its placeholder, and what the flag means."""
-ADDING = ("serve", "hook", "remember", "recall", "import", "add-trigger", "call")
-"""Commands that may be the first ones of a tenant; `recall` of a new one finds nothing."""
+"""The placeholder and the meaning of each row of `SETTING_FLAGS`."""
 _MEANT = MappingProxyType(dict.fromkeys(("delete", "erase", "remove", "rm"), "forget"))
 """Commands that people try, and which one they mean."""
 READ_ONLY = _("change nothing, offer only tools that read")
 
 PACKAGE = str(Path(__file__).parents[1])
 """Where the catalogues of what the commands say are."""
-
-
-class Command(NamedTuple):
-    """A command: `run` names its module and function in this package; `opens` and `changes` as in commands.py."""
-
-    name: str
-    run: str
-    opens: bool = True
-    changes: bool = False
 
 
 class CommandParser(language.Parser):
@@ -104,7 +94,7 @@ def parser() -> CommandParser:
     top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
     top.add_argument("--version", action="version", version=f"memory-server {__version__}")
     top.rows = []
-    top.set_defaults(command=Command("serve", "serve.serve", opens=False))
+    top.set_defaults(command=COMMANDS["serve"])
     top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=language.Parser)
     common = language.Parser(add_help=False)
     _add_settings(common, shown=False)
@@ -112,12 +102,9 @@ def parser() -> CommandParser:
     def add(
         group: str,
         name: str,
-        run: str,
         summary: str,
         example: str,
         *,
-        opens: bool = True,
-        changes: bool = False,
         about_c: str = argparse.SUPPRESS,
         listed: tuple[str, str] | None = None,
     ) -> argparse.ArgumentParser:
@@ -125,7 +112,7 @@ def parser() -> CommandParser:
         epilog = _("example:\n  memory-server {example}", example)
         made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw, parents=[common])
         made.add_argument("-c", "--conversation", help=about_c, **conversation)
-        made.set_defaults(command=Command(name, run, opens, changes))
+        made.set_defaults(command=COMMANDS[name])
         label, text = listed or (name, summary)
         if label:
             top.rows.append((group, label, text))
@@ -196,7 +183,7 @@ def _place_of_command(given: Sequence[str]) -> int | None:
 def _with_one_name(words: list[str]) -> list[str]:
     """The same arguments, with a command of two words as one, and `call TOOL --help` as `tools TOOL`."""
     place = _place_of_command(words)
-    if place is not None and (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
+    if place is not None and (name := " ".join(words[place : place + 2])) in COMMANDS:
         words[place : place + 2] = [name]
     if place is not None and words[place] == "call" and {"-h", "--help"} & set(words[place + 2 :]):
         words[place:] = ["tools", words[place + 1]]
@@ -281,22 +268,28 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     command."""
     from memory_server import config
 
-    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config", "tenant"}
+    names = {flag.setting for flag in SETTING_FLAGS.values()} - {"config", "tenant"} | {"read_only"}
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = flags.command
-    if hasattr(flags, "tenant") and command.name not in ("tokens", "copy", "migrate"):
+    if hasattr(flags, "tenant") and command.tenant != "its own":
         home = config.home_of(settings, lambda: 0)
         try:
-            if command.name not in ADDING and not home.has_tenant(flags.tenant):
+            if command.tenant != "may be new" and not home.has_tenant(flags.tenant):
                 known = ", ".join(home.tenant_names()) or _("none")
                 raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
             settings = settings.model_copy(update=home.settings_of(flags.tenant))
         finally:
             home.close()
-    if command.changes and not getattr(flags, "dry_run", False):
-        settings.refuse_change(command.name)
+    refuse_where_read_only(settings, flags)
     return command, settings
+
+
+def refuse_where_read_only(settings: Settings, flags: argparse.Namespace) -> None:
+    """Refuse a command that changes memories where `read_only` is set. Raises ReadOnly."""
+    command: Command = flags.command
+    if command.changes == "memories" and not getattr(flags, "dry_run", False):
+        settings.refuse_change(command.name)
 
 
 def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | None]]:
@@ -308,13 +301,14 @@ def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | Non
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
     from memory_server.cli import linked
-    from memory_server.kernel.readers import AT_A_SHELL, TOOLS_READERS
+    from memory_server.kernel.readers import AT_A_SHELL
 
-    AT_A_SHELL.set(command.name not in TOOLS_READERS)
-    if command.name not in linked.HERE and (link := linked.link_of(settings)) is not None:
+    AT_A_SHELL.set(not command.for_tools)
+    link = linked.link_of(settings) if command.linked != "here" else None
+    if link is not None:
         return await linked.run(link, settings, flags)
     run = function_of(command)
-    if not command.opens:
+    if command.opens == "settings":
         status = await run(settings, flags) or 0
         if leaves:
             leave(status)  # here, because `asyncio.run` would wait for threads that work for nobody any more

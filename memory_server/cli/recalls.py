@@ -9,20 +9,14 @@ from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, spoken, time_text, write
+from memory_server.conversations.recall import why
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from sandbox.locale import N_, _, counted, joined, term, translated
+from sandbox.locale import spoken as spoken_language
 
 _SESSION_START = N_("(session start)")
-_WHY = {
-    "words": N_("shares too few words of the last message that say something"),
-    "same_moment": N_("too near in time to one that came"),
-    "place": N_("others took the places"),
-    "muted": N_("muted here"),
-    "too_recent": N_("too young in this conversation"),
-    "in_context": N_("still in the context of the session"),
-}
 
 
 async def recalls(app: App, flags: Namespace) -> None:
@@ -90,14 +84,15 @@ async def receipt(app: App, flags: Namespace) -> None:
         out.print(_("Given: nothing new; the session had it in its context, or there was no room."))
     for item in recall.came:
         spelt = spelling(texts.get(item.id, ""))
-        words = ", ".join(f"{spelt(word)} {points:.1f}" for word, points in item.words.items())
+        words = why.words_text(item.words, spelt)
         out.print(Text(f"  {term(item.tier)} {_shown(item, texts)}{words and f': {words}'}"))
     if recall.near:
         out.print(_("Nearly came:"))
     for item in recall.near:
-        out.print(Text(f"  {_shown(item, texts)}: {_lacked(item)}"))
-    if held := ", ".join(f"{count} {term(_WHY.get(rule, rule))}" for rule, count in recall.held.items()):
-        out.print(Text(f"{term('Held back')}: {held}"))
+        lacked = translated(why.lacked(item, zh=spoken_language() == "zh"))
+        out.print(Text(f"  {_shown(item, texts)}: {lacked}"))
+    for rule, count in recall.held.items():
+        out.print(why.held_back(rule, count))
     if recall.used is not None:
         used = ", ".join(recall.used)
         out.print(_("The answer used {ids}.", used) if used else _("The answer used none of them."))
@@ -112,12 +107,6 @@ def _named(recalls: Sequence[RecordedRecall], begin: str) -> RecordedRecall:
     if named:
         raise InvalidInput("Several recalls have an id that begins with `{begin}`; {shows}.", begin, shows)
     raise InvalidInput("No recall has an id that begins with `{begin}`; {shows}.", begin, shows)
-
-
-def _lacked(item: RecordedItem) -> str:
-    if item.lacked in _WHY:
-        return term(_WHY[item.lacked])
-    return translated(_("{points:.1f} points too few", item.points or 0.0))
 
 
 def _shown(item: RecordedItem, texts: Mapping[str, str]) -> str:

@@ -21,9 +21,9 @@ from memory_server.app import App, Shared
 from memory_server.cli.families import USUAL_STEPS
 from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
 from memory_server.cli.hook.command import answer, remembered
-from memory_server.cli.linked import OF_THIS_MACHINE, SENT
-from memory_server.cli.parser import PACKAGE, function_of, parsed
+from memory_server.cli.parser import PACKAGE, function_of, parsed, refuse_where_read_only
 from memory_server.cli.terminal import ASKER, complain
+from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, ReadOnly
@@ -81,7 +81,8 @@ class HookBody(_Body):
 async def run(app: App, name: str, given: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
     """What a command or hook says to `caller`, for `app`, which has its memories. Raises ValidationError,
     MemoryServerError."""
-    if name not in (*SENT, "import", "hook"):
+    command = COMMANDS.get(name)
+    if command is None or not command.run_for_others:
         raise MemoryNotFound("The command {name} is not one that a server runs for other machines.", name)
     settings = app.settings
     if caller.usual is not None:
@@ -138,8 +139,7 @@ async def _command(app: App, name: str, settings: Settings, body: CommandBody) -
     flags = _flags(body.arguments)
     if flags.command.name != name:
         raise InvalidInput("The arguments are not those of the command {name}.", name)
-    if (flags.command.changes or name == "import") and not getattr(flags, "dry_run", False):
-        settings.refuse_change(name)
+    refuse_where_read_only(settings, flags)
     if name in ("import", "undo"):
         app.memories.services.refuse_where_full()
     rows = max(getattr(flags, "limit", None) or 0, getattr(flags, "n", 0), getattr(flags, "steps", None) or 0)
@@ -169,7 +169,7 @@ def _flags(arguments: list[str]) -> Namespace:
         # argparse prints the usage first, which is that of this machine's command.
         reason = printed.getvalue().rpartition(f": {term('error')}: ")[2] or " ".join(arguments)
         raise InvalidInput("The arguments cannot be used: {reason}.", shown(one_line(reason)).rstrip(".")) from error
-    if any(hasattr(flags, name.replace("-", "_")) for name in OF_THIS_MACHINE):
+    if any(hasattr(flags, flag.setting) for flag in SETTING_FLAGS.values() if flag.linked == "refused"):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
     if printed.getvalue():
         complain(printed.getvalue().strip())

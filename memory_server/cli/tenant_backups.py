@@ -5,10 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 
 from memory_server.app import App
-from memory_server.cli.terminal import complain, console, escape, progress, size_text
+from memory_server.cli.call_tool import print_result
+from memory_server.cli.terminal import complain, console, escape, progress
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.memories.backups import BackupMade
-from sandbox.locale import _, counted, n_
+from memory_server.tools.backup import backup_result
+from sandbox.locale import _, counted
 
 
 async def make(app: App, flags: Namespace) -> int:
@@ -22,7 +24,7 @@ async def make(app: App, flags: Namespace) -> int:
     saved = 0
     if await _has_memories(app) or not tenants:
         made = await _backup_of(app, name)
-        print_made(made)
+        print_result(app, backup_result(made))
         name = made.backup.name
         complete = not made.left_out
     for tenant, where in tenants.items():
@@ -37,7 +39,7 @@ async def make(app: App, flags: Namespace) -> int:
                 complete = False
                 continue
         console().print(f"[bold]{escape(tenant)}[/]")
-        print_made(made)
+        print_result(tenants_app, backup_result(made))
         name = made.backup.name
         complete = complete and not made.left_out
         saved += 1
@@ -54,31 +56,3 @@ async def _backup_of(app: App, name: str | None) -> BackupMade:
     conversations = await app.conversations.ids()
     with progress(_("backing up"), len(conversations)) as advance:
         return await app.memories.backups.make(name, advance=advance)
-
-
-def print_made(made: BackupMade) -> None:
-    """Print what a backup holds and what had to be left out."""
-    for reason in made.left_out:
-        complain(_("left out: {reason}", reason))
-    backup = made.backup
-    entries = (
-        n_(
-            " Beside it {count:,} note or other entry.",
-            " Beside it {count:,} notes and other entries.",
-            made.entries,
-        )
-        if made.entries
-        else ""
-    )
-    console().print(
-        _(
-            "Backup {name}: {conversations}, {short_term} short-term and {long_term} long-term memories, "
-            "{decimal}.{entries}",
-            escape(backup.name),
-            counted(backup.conversations, "conversation"),
-            backup.short_term,
-            backup.long_term,
-            size_text(backup.size_bytes),
-            entries,
-        )
-    )

@@ -33,6 +33,8 @@ _EXAMPLES: Mapping[str, Any] = {
     "memory_id": "3f2a81c0",
     "changeId": "12-37a8",
     "confirm": True,
+    "find": "Halloran",
+    "replace": "O'Halloran",
 }
 """What each argument that a tool needs is in its example."""
 _ONE_OF: Mapping[str, Any] = {"forget": {"words": "mango"}, "explain_recall": {"text": "mango"}}

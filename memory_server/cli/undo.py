@@ -9,19 +9,20 @@ from typing import Any
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.call_tool import called
+from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.families import USUAL_STEPS, engines_of, past_changes
-from memory_server.cli.inspection import chosen, step_text, whereabouts
+from memory_server.cli.inspection import chosen, whereabouts
 from memory_server.cli.terminal import complain, confirmed, console, escape, time_text
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.history import name_of
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
-from memory_server.kernel.lifecycle import PastChange
+from memory_server.kernel.lifecycle import PastChange, Undone
 from memory_server.kernel.times import iso
 from memory_server.memories import forgetting
+from memory_server.tools.archive import StepRow, UndoResult
 from memory_server.tools.base.shapes import moment_ms
-from sandbox.locale import _
+from sandbox.locale import _, joined
 
 _LOOKED_BACK = 200
 """Changes of each place that are looked at for the last one: a chat reinforces a few memories with each prompt."""
@@ -34,8 +35,6 @@ async def undo(app: App, flags: Namespace) -> None:
         raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
     if flags.family is not None and (brings_back or flags.change is not None):
         raise InvalidInput("--family chooses whose last change is undone; leave it out here.")
-    if not flags.dry_run:
-        app.settings.refuse_change("undo")
     if brings_back:
         await _bring_back(app, flags)
     elif flags.change is None:
@@ -52,9 +51,8 @@ async def _undo_change(app: App, flags: Namespace, change: str) -> None:
     out = console()
     conversation = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     undone = await forgetting.undo(app.memories.engines, change, conversation, by="undo_change")
-    out.print(escape(_("Undid {change}; change {id}.", change, undone.id)))
-    for step in undone.steps[:USUAL_STEPS]:
-        out.print(Text(f"- {step_text(step)}"))
+    shown = Undone(undone.id, undone.steps[:USUAL_STEPS])
+    print_result(app, UndoResult.of(shown, undone=change))
     if len(undone.steps) > USUAL_STEPS:
         out.print(_("- and {steps} more", len(undone.steps) - USUAL_STEPS))
     for reason in undone.refused:
@@ -100,7 +98,7 @@ def _show(app: App, change: str, parts: Sequence[PastChange]) -> None:
     out.print(escape(_("The last change is {change}, {when}, by {by}:", change, when, parts[0].by)))
     steps = [(part.place, step) for part in parts for step in part.steps]
     for place, step in steps[:_SHOWN_STEPS]:
-        out.print(Text(f"- {place}: {step_text(step)}"))
+        out.print(escape(joined("", [f"- {place}: ", str(StepRow.of(step))])))
     more = len(steps[_SHOWN_STEPS:]) + sum(part.more_steps for part in parts)
     if more:
         out.print(_("  … and {other} more", more))

@@ -18,28 +18,25 @@ from typing import Any, NoReturn
 
 from memory_server.app import App, Shared, offered_tools, usual_offer
 from memory_server.cli import linked
-from memory_server.cli.call_tool import recall, remember
 from memory_server.cli.hook.command import hook
 from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import PACKAGE, function_of, leave, parsed, understood
 from memory_server.cli.process_limits import use_more_files, use_one_arena
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import ASKER, complain, refuse
+from memory_server.command_table import COMMANDS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.messages import Session
-from memory_server.kernel.readers import AT_A_SHELL, TOOLS_READERS
-from memory_server.shared_process.invocation import LOOKS, PER_SESSION_FLAGS, Invocation
+from memory_server.kernel.readers import AT_A_SHELL
+from memory_server.shared_process.invocation import PER_SESSION_SETTINGS, Invocation
 from memory_server.shared_process.server import NotForThisProcess, Request, SharedServer, Work, flush_errors, once
 from sandbox.language import language_of
 from sandbox.locale import speak
 
-ASKED: dict[str, Callable[[Settings, Namespace, Shared | None], Coroutine[Any, Any, None]]] = {
-    "hook": hook,
-    "recall": recall,
-    "remember": remember,
-}
+_ASKED = [command for command in COMMANDS.values() if command.shared in ("hook", "turn")]
+"""Commands for which somebody waits at each prompt."""
 _UPKEEP_AFTER_SECONDS = 5.0
 """How long the first session has to itself."""
 _KEPT = 64
@@ -67,18 +64,22 @@ class Windows:
         if request.key != self._key:
             raise NotForThisProcess
         settings, flags = self._understood(request.window, request.arguments)
-        shared, role = Shared(self._app, request.folder), request.role
+        command = COMMANDS.get(request.role)
+        if command is None or command is not flags.command:
+            raise NotForThisProcess
+        shared = Shared(self._app, request.folder)
+        link = self._app.home.link.read()
         run: Callable[[], Coroutine[Any, Any, int | None]]
-        if role not in linked.HERE and (link := self._app.home.link.read()) is not None:
+        if link is not None and command.linked != "here":
             run = partial(linked.run, link, settings, flags, request.folder)
-        elif role == "serve" and len(request.descriptors) == 3:
+        elif command.shared == "window" and len(request.descriptors) == 3:
             run = partial(self._session, settings, shared, request, connection)
-        elif role in LOOKS and flags.command.name == role:
+        elif command.shared == "look":
             run = partial(_look, settings, flags, shared)
-        elif role == "hook" and self._app.home.link.read() is not None:
+        elif command.shared == "hook" and link is not None:
             run = partial(_asked_there, settings, flags, shared, connection)
-        elif role in ASKED:
-            run = partial(ASKED[role], settings, flags, shared)
+        elif command.shared in ("hook", "turn"):
+            run = partial(function_of(command), settings, flags, shared)
         else:
             raise NotForThisProcess
         return partial(_status_of, flags, run)
@@ -135,14 +136,14 @@ async def _asked_there(settings: Settings, flags: Namespace, shared: Shared, con
 async def _look(settings: Settings, flags: Namespace, shared: Shared) -> int | None:
     # In a thread: the first import of a command takes as long as a hook waits for its answer.
     run = await asyncio.to_thread(function_of, flags.command)
-    if not flags.command.opens:
+    if flags.command.opens == "settings":
         return await run(settings, flags, shared.folder)
     async with App(settings, shared=shared, asker=ASKER) as app:
         return await run(app, flags)
 
 
 async def _status_of(flags: Namespace, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
-    AT_A_SHELL.set(flags.command.name not in TOOLS_READERS)
+    AT_A_SHELL.set(not flags.command.for_tools)
     try:
         return await work() or 0
     except MemoryServerError as error:
@@ -152,8 +153,7 @@ async def _status_of(flags: Namespace, work: Callable[[], Coroutine[Any, Any, in
 def _without_window(settings: Settings) -> Settings:
     """Without what windows of one process may have different."""
     defaults = Settings()
-    names = (name.replace("-", "_") for name in (*PER_SESSION_FLAGS, "hooks"))
-    return settings.model_copy(update={name: getattr(defaults, name) for name in names})
+    return settings.model_copy(update={name: getattr(defaults, name) for name in PER_SESSION_SETTINGS})
 
 
 def main() -> NoReturn:
@@ -187,6 +187,8 @@ def _is_for_all(settings: Settings) -> bool:
 async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> NoReturn:
     use_one_arena()
     use_more_files()
+    for command in _ASKED:
+        function_of(command)  # imported now, and not while somebody waits
     app = App(settings)
     await SharedServer(app, Windows(app, key), listener, path).run()
     leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more

@@ -260,7 +260,7 @@ class ShortTermManager(ShortTermSearch):
         anew. `before`: its text when it was read. Raises MemoryNotFound: no memory has that id; InvalidInput: no text
         is left, there are more or fewer than it has messages, or it was changed since it was read."""
         self._services.refuse_where_full()
-        memory = self._known(await self._services.store.read(self.conversation_id), memory_id)
+        memory = await self.memory(memory_id)
         if before not in (None, memory.text):
             raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
         said = memory.messages or (Message("user", memory.text),)
@@ -283,6 +283,10 @@ class ShortTermManager(ShortTermSearch):
             return [Edited(after, now)] if after != now else (), Rewritten(after)
 
         return await self._services.commit(self.conversation_id, decide, by=by)
+
+    async def memory(self, memory_id: str) -> ShortTermMemory:
+        """The memory with this id. Raises MemoryNotFound: no memory has it."""
+        return self._known(await self._services.store.read(self.conversation_id), memory_id)
 
     def _known(self, state: ConversationState, memory_id: str) -> ShortTermMemory:
         if (memory := state.short_term.get(memory_id)) is not None:

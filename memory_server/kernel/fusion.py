@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import fsum, inf, log, sqrt
 from typing import TypeVar
 
-from sandbox.locale import _
-
 K = TypeVar("K")
 _ROUNDING = 1e-6
 """Cosines of 32-bit floats that differ by less are equal."""
@@ -29,12 +27,6 @@ class Nearness:
     rank: int | None
     word_rank: int | None
     stands_out: bool = False
-
-    def line(self) -> str:
-        """`meaning 0.62, rank 1; words, rank 4`."""
-        by_meaning = "" if self.rank is None else _(", rank {rank}", self.rank)
-        by_words = "" if self.word_rank is None else _("; words, rank {word_rank}", self.word_rank)
-        return _("meaning {cosine:.2f}{by_meaning}{by_words}", self.cosine, by_meaning, by_words)
 
 
 def fused(worded: Sequence[K], near: Sequence[K], *, offset: int = 60, meaning: float = 1.0) -> dict[K, float]:

@@ -7,9 +7,8 @@ from contextvars import ContextVar
 from sandbox.locale import _
 
 AT_A_SHELL: ContextVar[bool] = ContextVar("AT_A_SHELL", default=False)
-"""Whether a person at a shell reads what is said in this task. The command line sets it for all commands except `serve`
-and `call`, whose readers use tools."""
-TOOLS_READERS = ("serve", "call")
+"""Whether a person at a shell reads what is said in this task. The command line sets it for all commands except those
+that are `for_tools` (command_table.py)."""
 
 
 def way(tool: str, command: str) -> str:

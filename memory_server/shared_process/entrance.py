@@ -1,9 +1,9 @@
 """The entrance of `memory-server`: it hands a client to the shared process of this user where there is one.
 
-`serve` gives its standard input and output to that process, and starts it if it does not run; `hook`, `recall`,
-`remember` and what only looks (`LOOKS`) ask it, and do not start it (`recall --start` and `remember --start` do).
-Whatever is in doubt is done in this process, which is always right: several processes on one folder are normal. This
-module is what a user waits for at each prompt: it imports only what it needs.
+`serve` gives its standard input and output to that process, and starts it if it does not run. Other commands that are
+`shared` (command_table.py) ask it, and do not start it (`recall --start` and `remember --start` do). Whatever is in
+doubt is done in this process, which is always right: several processes on one folder are normal. This module is what a
+user waits for at each prompt: it imports only what it needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 
-from memory_server.shared_process.invocation import LOOKS, PER_SESSION_VARIABLES, Invocation, program_root
+from memory_server.shared_process.invocation import PER_SESSION_VARIABLES, Invocation, program_root
 from memory_server.shared_process.protocol import (
     ANSWERS,
     ASK_SECONDS,
@@ -172,10 +172,10 @@ def _shared(asked: Invocation) -> int:
     key = asked.key()
     path = socket_at(folder(asked.environ), key)
     window = [f"{name}={asked.environ[name]}" for name in PER_SESSION_VARIABLES if name in asked.environ]
-    if asked.command in LOOKS:
+    if asked.command.shared == "look":
         window += terminal_of(asked.environ)
-    fields = [PROTOCOL, key, asked.command, os.getcwd(), *window, "", *asked.arguments]
-    if asked.command == "serve":
+    fields = [PROTOCOL, key, asked.command.name, os.getcwd(), *window, "", *asked.arguments]
+    if asked.command.shared == "window":
         try:
             return _served(path, asked, fields)
         except ConnectionError:  # it was killed before it accepted, and so did nothing
@@ -186,7 +186,7 @@ def _shared(asked: Invocation) -> int:
         connection.close()
     elif not os.path.exists(path):
         raise CannotShare
-    _give_up_after(asked.timeout_seconds() if asked.command == "hook" else 0)
+    _give_up_after(asked.timeout_seconds() if asked.command.shared == "hook" else 0)
     try:
         status, output, errors = _answered(path, asked, fields, seconds)
     finally:
@@ -211,14 +211,14 @@ def _answered(path: str, asked: Invocation, fields: Sequence[str], seconds: floa
     given = _read_input() if asked.reads_input else b""
     with connected(path, seconds) as connection:
         ask(connection, fields, given)
-        if asked.command == "hook":
+        if asked.command.shared == "hook":
             _wait_or_take_back(connection, given)
         else:
             connection.settimeout(None)
         try:
             return answer_of(connection)
         except (OSError, CannotShare):
-            if asked.command != "remember":
+            if asked.command.changes != "memories":
                 raise
             _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
             return 1, b"", b""
@@ -260,7 +260,7 @@ def _written(asked: Invocation, status: int, *texts: bytes) -> int:
         pass  # as with a command that does the work itself: the reader has what it wanted
     except OSError as error:
         _say("the answer could not be written: {reason}", error.strerror)
-        return 0 if asked.command == "hook" else 1
+        return 0 if asked.command.shared == "hook" else 1
     return status
 
 
@@ -296,8 +296,11 @@ def shared() -> int | None:
         return None
     try:
         asked = Invocation(sys.argv[1:], os.environ)
-        other = asked.command in LOOKS and sys.stdout.encoding.lower() != "utf-8"  # the process answers in UTF-8
-        return None if other or (asked.reads_input and sys.stdin.isatty()) else _shared(asked)
+        if asked.command.shared == "look" and sys.stdout.encoding.lower() != "utf-8":
+            return None  # the process answers in UTF-8
+        if asked.reads_input and sys.stdin.isatty():
+            return None
+        return _shared(asked)
     except KeyboardInterrupt:
         return 130
     except Exception:  # the same in this process works, or says what is wrong

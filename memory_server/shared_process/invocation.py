@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.shared_process.protocol import HOOK_SECONDS, PROTOCOL, CannotShare, absolute
 from memory_server.version import __version__
 
@@ -15,19 +16,9 @@ TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LOOKS = ("where", "list", "search", "show", "history", "recalls", "explain")
-"""Commands for people that only look: they read no standard input."""
-COMMANDS = ("serve", "hook", "recall", "remember", *LOOKS)
-SETTINGS = ("data-dir", "config", "timezone", "log-level", "now", "seed", "language")
-"""Flags with a value that make another process."""
-PER_SESSION_FLAGS = ("conversation", "toolsets", "tools", "exclude-tools")
-"""Flags with a value that windows of one process may have different."""
-PER_SESSION_VARIABLES = tuple(
-    f"MEMORY_SERVER_{name.upper().replace('-', '_')}" for name in (*PER_SESSION_FLAGS, "hooks")
-)
-_WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
-"""Flags of the commands that a value follows."""
-_PLACES = ("data-dir", "config")
+PER_SESSION_SETTINGS = (*[flag.setting for flag in SETTING_FLAGS.values() if flag.process == "window"], "hooks")
+"""Settings that windows of one process may have different."""
+PER_SESSION_VARIABLES = tuple([f"MEMORY_SERVER_{name.upper()}" for name in PER_SESSION_SETTINGS])
 _PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
 _OF_XDG = ("XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_RUNTIME")
 """Others differ from window to window, such as `XDG_ACTIVATION_TOKEN`."""
@@ -50,11 +41,14 @@ class Invocation:
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.arguments, self.environ = list(arguments), dict(environ)
         self.flags: list[str] = []
-        self.command, self.has_words, self.starts, place = "", False, False, 0
+        self.command = COMMANDS["serve"]
+        self._names_command = self.has_words = self.starts = False
+        place = 0
         while place < len(self.arguments):
             place = self._take(place)
-        self.command = self.command or "serve"
-        self.reads_input = self.command not in LOOKS and not (self.has_words and self.command != "hook")
+        self.reads_input = self.command.shared in ("window", "hook")
+        if self.command.shared == "turn":
+            self.reads_input = not self.has_words
         for name in _PLACES_IN_ENVIRONMENT:
             if self.environ.get(name):
                 self.environ[name] = absolute(self.environ[name])
@@ -65,32 +59,40 @@ class Invocation:
         """Read the argument at `place`; gives the place of the next one."""
         word = self.arguments[place]
         name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in SETTINGS + PER_SESSION_FLAGS:
-            if not equals and place + 1 == len(self.arguments):
-                raise CannotShare
-            value = value if equals else self.arguments.pop(place + 1)
-            value = absolute(value) if name in _PLACES and value else value
+        setting = SETTING_FLAGS.get(name) if word.startswith("--") else None
+        if setting is not None and setting.process != "none":
+            if not equals:
+                if place + 1 == len(self.arguments):
+                    raise CannotShare
+                value = self.arguments.pop(place + 1)
+            if setting.is_path and value:
+                value = absolute(value)
             self.arguments[place] = f"--{name}={value}"
-            if name in SETTINGS:
+            if setting.process == "one value":
                 self.flags.append(self.arguments[place])
             return place + 1
         if word == "-c":
             return place + 2
-        if word == "--start" and self.command in ("recall", "remember"):
+        if word == "--start" and self.command.shared == "turn":
             self.starts = True
         elif word == "--read-only":
             self.flags.append(word)
-        elif self.command and (not word.startswith("-") or word == "--"):
+        elif self._names_command and (not word.startswith("-") or word == "--"):
             self.has_words = True
         elif not word.startswith("-"):
-            if word not in COMMANDS:
-                raise CannotShare
-            self.command = word
-        elif word in _WITH_A_VALUE and self.command:
+            self._set_command(word)
+        elif word in self.command.value_options:
             return place + 2
-        elif self.command in ("", "serve") or word in ("-h", "--help", "--no-daemon") or word.startswith("--te"):
+        elif self.command.shared == "window" or word in ("-h", "--help", "--no-daemon") or word.startswith("--te"):
             raise CannotShare
         return place + 1
+
+    def _set_command(self, word: str) -> None:
+        command = COMMANDS.get(word)
+        if command is None or command.shared == "no":
+            raise CannotShare
+        self.command = command
+        self._names_command = True
 
     def key(self) -> str:
         """All that must be equal for two commands to share a process. Raises CannotShare: the settings file turns it

@@ -19,6 +19,7 @@ from memory_server.tools import (
     layers,
     long_term,
     notes,
+    one_memory,
     refs,
     sessions,
     short_term,
@@ -35,7 +36,7 @@ def _tools_of(module: ModuleType) -> tuple[Tool, ...]:
 TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "short-term": _tools_of(short_term),
     "long-term": _tools_of(long_term),
-    "archive": _tools_of(archive),
+    "archive": (*_tools_of(archive), *_tools_of(one_memory)),
     "backup": _tools_of(backup),
     "insight": _tools_of(insight),
     "admin": _tools_of(admin),

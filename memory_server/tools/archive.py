@@ -1,17 +1,17 @@
-"""The toolset `archive`: history, undo, what the clean-up would forget, pins, and bringing memories back."""
+"""The toolset `archive`: history, undo, what the clean-up would forget, and bringing memories back."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import change_id
-from memory_server.conversations.model import EVERYWHERE, LongTermMemory, Memory, place_text
-from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.lifecycle import engine_of
+from memory_server.conversations.model import LongTermMemory, Memory
+from memory_server.kernel.lifecycle import Leaving, engine_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
@@ -22,7 +22,7 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, changed, counted, joined
+from sandbox.locale import _, changed, counted, joined, term
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
@@ -62,6 +62,43 @@ def kept_text(always_kept: int) -> str:
     return _("A conversation of up to {always_kept:,} memories keeps everything.", always_kept)
 
 
+def forgotten_text(
+    left: Sequence[Gone | Leaving], *, remaining: int, due: int, dry_run: bool, why_kept: str = ""
+) -> str:
+    """What a clean-up of a conversation forgot, or with `dry_run` would forget. `due` of the `remaining` memories are
+    for later runs."""
+    count = counted(len(left), "memory")
+    later = _("; {due_later} more in later runs", due) if due else ""
+    why = " " + why_kept if why_kept else ""
+    if dry_run:
+        sentence = _("Would forget {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
+    else:
+        sentence = _("Forgot {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
+    return joined("\n", [sentence, *_leaving_lines(left)])
+
+
+def archived_text(left: Sequence[Leaving], *, dry_run: bool) -> str:
+    """What a clean-up of knowledge put into the archive, or with `dry_run` would put there."""
+    entries = counted(len(left), "entry")
+    sentence = _("Would archive {entries}.", entries) if dry_run else _("Archived {entries}.", entries)
+    return joined("\n", [sentence, *_leaving_lines(left)])
+
+
+def _leaving_lines(left: Sequence[Gone | Leaving]) -> list[str]:
+    return [
+        _("- {id} ({reasons}): {text}", one_line(memory.id), _reason_text(memory.reason), _one_line_of(memory.text))
+        for memory in left
+    ]
+
+
+def _reason_text(reason: str) -> str:
+    return REASONS.get(reason) or term(reason)
+
+
+def _one_line_of(text: str) -> str:
+    return one_line(beginning(text))
+
+
 class PreviewResult(Result):
     wouldForgetCount: Annotated[int, From("forgotten", len, "How many the next clean-up would forget")]
     wouldForget: Annotated[
@@ -72,25 +109,9 @@ class PreviewResult(Result):
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
     def __str__(self) -> str:
-        lines = [
-            _("- {id} ({reasons}): {text}", one_line(gone.id), REASONS[gone.reason], one_line(gone.text))
-            for gone in self.wouldForget
-        ]
-        later = _("; {due_later} more in later runs", self.dueLater) if self.dueLater else ""
-        count = counted(self.wouldForgetCount, "memory")
-        why = " " + kept_text(self.keepAtLeast) if 0 < self.remainingCount <= self.keepAtLeast else ""
-        return joined(
-            "\n",
-            [
-                _(
-                    "Would forget {number}{later}; remaining: {remaining_count}.{why}",
-                    count,
-                    later,
-                    self.remainingCount,
-                    why,
-                ),
-                *lines,
-            ],
+        why = kept_text(self.keepAtLeast) if 0 < self.remainingCount <= self.keepAtLeast else ""
+        return forgotten_text(
+            self.wouldForget, remaining=self.remainingCount, due=self.dueLater, dry_run=True, why_kept=why
         )
 
 
@@ -102,85 +123,6 @@ class PreviewResult(Result):
 async def forget_preview(call: Call, conversation_id: ConversationId = None) -> PreviewResult:
     removed = await call.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
     return PreviewResult.of(removed, keepAtLeast=call.memories.services.parameters.retention.always_kept)
-
-
-MemoryId = Annotated[Text, "Id of a short-term memory"]
-
-
-class PinResult(Result):
-    id: Annotated[str, From("memory.id", words="Id of the memory")]
-    pinned: Annotated[bool, From("memory.pinned", words="Whether the clean-up leaves it alone")]
-    changeId: ChangeId = None
-
-    def __str__(self) -> str:
-        return _(
-            "{id} is {pinned}.{undo_hint}",
-            self.id,
-            _("pinned") if self.pinned else _("not pinned"),
-            undo_hint(self.changeId),
-        )
-
-
-@tool(
-    title="Never forget this",
-    description="Keep the clean-up from ever forgetting a short-term memory.",
-    idempotent=True,
-)
-async def pin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    return PinResult.of(await call.conversations.get(conversation_id).short_term.pin(id, by="pin_memory"))
-
-
-@tool(
-    title="May be forgotten again",
-    description="Let the clean-up forget a pinned memory when it has faded.",
-    idempotent=True,
-)
-async def unpin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    manager = call.conversations.get(conversation_id).short_term
-    return PinResult.of(await manager.pin(id, pinned=False, by="unpin_memory"))
-
-
-class MuteResult(Result):
-    id: Annotated[str, From("memory.id", words="Id of the memory")]
-    muted: Annotated[
-        list[str], From("memory.muted", list, "Where it does not come: `everywhere`, `conversation:ID`, `folder:PATH`")
-    ]
-    changeId: ChangeId = None
-
-    def __str__(self) -> str:
-        places, undo = joined(", ", map(place_text, self.muted)), undo_hint(self.changeId)
-        if not self.muted:
-            return _("{id} is not muted.{undo_hint}", self.id, undo)
-        return _(
-            "{id} is muted: it no longer comes unasked {places}. A search by hand finds it.{undo}",
-            self.id,
-            places,
-            undo,
-        )
-
-
-@tool(
-    title="Never bring this here",
-    description=(
-        "Mute a short-term memory: it stays, a search finds it, but it no longer comes unasked in the conversation, in "
-        "the folder of the work, or everywhere; `nowhere` ends that."
-    ),
-    idempotent=True,
-)
-async def mute_memory(
-    call: Call,
-    id: MemoryId,
-    where: Annotated[
-        Literal["conversation", "folder", "everywhere", "nowhere"], "Where it must not come"
-    ] = "conversation",
-    conversation_id: ConversationId = None,
-) -> MuteResult:
-    conversation = call.conversations.get(conversation_id)
-    if where == "folder" and call.folder is None:
-        raise InvalidInput("The folder of this call is not known; mute the memory in its conversation, or everywhere.")
-    names = {"conversation": conversation.id, "folder": call.folder}
-    place = {"everywhere": EVERYWHERE, "nowhere": None}.get(where, f"{where}:{names.get(where)}")
-    return MuteResult.of(await conversation.short_term.mute(id, place, by="mute_memory"))
 
 
 class Back(Gone):
@@ -276,7 +218,7 @@ class StepRow(Result):
 
     def __str__(self) -> str:
         return joined(
-            " ", filter(None, (self.what, one_line(self.id or ""), "- " + _shown(self.text) if self.text else ""))
+            " ", filter(None, (term(self.what), one_line(self.id or ""), "- " + _shown(self.text) if self.text else ""))
         )
 
 
@@ -323,6 +265,15 @@ class HistoryEntry(Result):
         more = [] if self.moreSteps is None else [_("and {steps} more", self.moreSteps)]
         return [*map(str, self.steps), *more]
 
+    def line(self, place: str = "") -> str:
+        """The change in a line; `place`: where it was made, if that is not known."""
+        where = " " + _("in {place}", place) if place else ""
+        steps = joined("; ", self.shown_steps())
+        return joined("", [f"{self.changeId} {when(self.at)}", where, f" {self.by}: ", steps])
+
+    def __str__(self) -> str:
+        return self.line()
+
 
 class HistoryResult(Result):
     changes: list[HistoryEntry] = Field(description="Newest first")
@@ -331,10 +282,8 @@ class HistoryResult(Result):
     def __str__(self) -> str:
         if not self.changes:
             return _("Nothing was changed in this conversation, or only so long ago that the history is not kept.")
-        lines = [
-            f"{made.changeId} {when(made.at)} {made.by}: " + joined("; ", made.shown_steps()) for made in self.changes
-        ]
-        return joined("\n", [*lines, *([_("More before {next}.", self.next)] if self.next else [])])
+        more = [_("More before {next}.", self.next)] if self.next else []
+        return joined("\n", [*map(str, self.changes), *more])
 
 
 @tool(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory_server.kernel.backups import MergeCounts
+from memory_server.kernel.lifecycle import RestoredPlace
 from memory_server.kernel.times import iso
+from memory_server.memories.backups import BackupMade
 from memory_server.memories.memories import Call
-from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
+from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
 from sandbox.locale import _, counted, joined, n_
@@ -26,19 +30,33 @@ class BackUpResult(Result):
     conversations: ConversationCount
     shortTerm: ShortTermCount
     longTerm: LongTermCount
+    entries: int | None = Field(None, description="Notes and other entries of knowledge, beside the conversations")
     leftOut: list[str] = Field(description="A sentence for each conversation that could not be read")
 
     def __str__(self) -> str:
+        entries = ""
+        if self.entries:
+            entries = n_(
+                " Beside it {count:,} note or other entry.",
+                " Beside it {count:,} notes and other entries.",
+                self.entries,
+            )
         made = _(
             "Backup {name}: {conversations} with {short_term} short-term and {long_term} long-term "
-            "memories, {bytes:,} bytes.",
+            "memories, {bytes:,} bytes.{entries}",
             self.name,
             counted(self.conversations, "conversation"),
             self.shortTerm,
             self.longTerm,
             self.bytes,
+            entries,
         )
         return joined("\n", [made, *(_("Left out: {reason}", reason) for reason in self.leftOut)])
+
+
+def backup_result(made: BackupMade) -> BackUpResult:
+    """What a backup holds, and what had to be left out."""
+    return BackUpResult.of(made.backup, entries=made.entries or None, leftOut=list(made.left_out))
 
 
 @tool(
@@ -51,8 +69,35 @@ async def backup_memories(
     conversation_id: Annotated[Text | None, "Only this conversation; by default all"] = None,
 ) -> BackUpResult:
     call.memories.services.refuse_where_full()
-    made = await call.memories.backups.make(name, only=conversation_id)
-    return BackUpResult.of(made.backup, leftOut=list(made.left_out))
+    return backup_result(await call.memories.backups.make(name, only=conversation_id))
+
+
+def _unless_empty(left_out: Iterable[str]) -> list[str] | None:
+    return list(left_out) or None
+
+
+def _unless_none(count: int) -> int | None:
+    return count or None
+
+
+LeftOut = Annotated[
+    list[str] | None, From(form=_unless_empty, words="Each memory that is more than may be stored, and why")
+]
+
+
+def tally_text(counts: MergeCounts) -> str:
+    """`3 new, 1 replaced`: what a restore or an import did with memories."""
+    added = _("{count} new", counts.added)
+    if counts.forgotten:
+        added = _("{count} new, {forgotten} of them forgotten before", counts.added, counts.forgotten)
+    parts = (
+        (counts.added, added),
+        (counts.replaced, _("{count} replaced", counts.replaced)),
+        (counts.removed, _("{count} removed", counts.removed)),
+        (counts.unchanged, _("{count} unchanged", counts.unchanged)),
+        (counts.kept_newer, _("{count} newer here and kept", counts.kept_newer)),
+    )
+    return joined(", ", (part for count, part in parts if count)) or _("nothing")
 
 
 class RestoredRow(Result):
@@ -64,12 +109,30 @@ class RestoredRow(Result):
     keptNewer: Annotated[
         int, From("counts.kept_newer", words="Memories left as they are, because they are newer than in the backup")
     ]
-    leftOut: Annotated[
-        list[str] | None,
-        From(
-            form=lambda left_out: list(left_out) or None, words="Each memory that is more than may be stored, and why"
-        ),
+    forgottenBefore: Annotated[
+        int | None,
+        From("counts.forgotten", _unless_none, "Of `added`, those that were forgotten or deleted here before"),
     ] = None
+    leftOut: LeftOut = None
+    changeId: ChangeId = None
+
+    def tally(self) -> str:
+        return tally_text(
+            MergeCounts(
+                added=self.added,
+                replaced=self.replaced,
+                removed=self.removed,
+                unchanged=self.unchanged,
+                kept_newer=self.keptNewer,
+                forgotten=self.forgottenBefore or 0,
+            )
+        )
+
+
+class RestoredEntries(Result):
+    place: Annotated[str, Field(description="Such as `notes`")]
+    entries: Annotated[int, From("counts.added", words="Entries that came, or would")]
+    leftOut: LeftOut = None
     changeId: ChangeId = None
 
 
@@ -77,30 +140,30 @@ class RestoreResult(Result):
     conversations: list[RestoredRow] = Field(description="Those of the backup, in its order")
     dryRun: bool = Field(description="Whether this only says what would change")
     entries: int | None = Field(None, description="Notes and other entries of knowledge that came, or would")
+    knowledge: list[RestoredEntries] | None = Field(None, description="The same for each place of them")
 
     def __str__(self) -> str:
         lines = [_("Nothing was changed; a restore would:") if self.dryRun else _("Restored:")]
         for row in self.conversations:
-            lines.append(
-                _(
-                    "{conversation}: {added} added, {replaced} replaced, {removed} removed, {unchanged} "
-                    "unchanged, {kept_newer} newer here and kept.{undo_hint}",
-                    row.conversation_id,
-                    row.added,
-                    row.replaced,
-                    row.removed,
-                    row.unchanged,
-                    row.keptNewer,
-                    undo_hint(row.changeId),
-                )
-            )
+            lines.append(_("{place}: {entries}.{undo_hint}", row.conversation_id, row.tally(), undo_hint(row.changeId)))
             lines += [_("Left out: {reason}.", reason) for reason in row.leftOut or ()]
-        lines += (
-            []
-            if self.entries is None
-            else [n_("knowledge: {count:,} entry.", "knowledge: {count:,} entries.", self.entries)]
-        )
+        for place in self.knowledge or ():
+            count = counted(place.entries, "entry")
+            lines.append(_("{place}: {entries}.{undo_hint}", place.place, count, undo_hint(place.changeId)))
+            lines += [_("Left out: {reason}.", reason) for reason in place.leftOut or ()]
         return joined("\n", lines)
+
+
+def restore_result(restored: Iterable[RestoredPlace], *, dry_run: bool) -> RestoreResult:
+    """What a restore changed in each place, or would."""
+    places = list(restored)
+    knowledge = RestoredEntries.each(place for place in places if place.keeps == "knowledge")
+    return RestoreResult(
+        conversations=RestoredRow.each(place for place in places if place.keeps == "conversations"),
+        dryRun=dry_run,
+        entries=sum(place.entries for place in knowledge) if knowledge else None,
+        knowledge=knowledge or None,
+    )
 
 
 @tool(
@@ -124,9 +187,7 @@ async def restore_memories(
     if not dry_run:
         call.memories.services.refuse_where_full()
     done = await call.memories.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
-    rows = [each for each in done if each.keeps == "conversations"]
-    entries = sum(each.counts.added for each in done if each.keeps == "knowledge") if len(done) > len(rows) else None
-    return RestoreResult(conversations=RestoredRow.each(rows), dryRun=dry_run, entries=entries)
+    return restore_result(done, dry_run=dry_run)
 
 
 class BackupRow(Result):
@@ -153,7 +214,7 @@ class ListResult(Result):
                 else _(
                     "{name}: {created_at}, {conversations}, {memories}, {bytes:,} bytes",
                     row.name,
-                    row.createdAt,
+                    when(row.createdAt),
                     counted(row.conversations, "conversation"),
                     counted(row.shortTerm + row.longTerm, "memory"),
                     row.bytes,

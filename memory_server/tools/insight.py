@@ -14,6 +14,7 @@ from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.conversations.recall.relevance import MatchedWord, age_text
+from memory_server.conversations.recall.why import meaning_text
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both
@@ -105,9 +106,7 @@ class ExplainResult(Result):
     ] = None
     age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
     matchedWords: list[SharedWord] = Field(description="The words it shares with the messages, as its text has them")
-    meaning: Annotated[
-        str | None, From("receipt.nearness", lambda near: near and near.line(), "Its ranks by meaning and by words")
-    ] = None
+    meaning: Annotated[str | None, From("receipt.nearness", meaning_text, "Its ranks by meaning and by words")] = None
     by: list[Other] = Field(description="The memories that came in its place, or of its moment")
     flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
     archived: Removal | None = Field(None, description="Of a memory that was removed")

@@ -200,7 +200,8 @@ class NoteChanged(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        return f"{self.action.capitalize()} {self.memory_id}.{undo_hint(self.changeId)}"
+        done = _("Deleted {id}.", self.memory_id) if self.action == "deleted" else _("Updated {id}.", self.memory_id)
+        return done + undo_hint(self.changeId)
 
 
 Id = Annotated[Text, Field(min_length=1, max_length=100), "Its id"]

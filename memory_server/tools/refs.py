@@ -174,7 +174,7 @@ class DeleteResult(RefDone):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        return f"Deleted {self.data.id}.{undo_hint(self.changeId)}"
+        return _("Deleted {id}.", self.data.id) + undo_hint(self.changeId)
 
 
 @tool(title="Delete a stored text", description="Delete one text; the change can be undone.", destructive=True)

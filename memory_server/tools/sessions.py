@@ -253,7 +253,11 @@ async def memory_delete(
     call: Call, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
 ) -> OneResult:
     sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_delete", changes=True)
-    done = await sessions.delete(caller, memory_id, by="memory_delete")
+    return deleted_result(await sessions.delete(caller, memory_id, by="memory_delete"), caller)
+
+
+def deleted_result(done: Outcome, caller: SessionIds) -> OneResult:
+    """The memory that was deleted."""
     return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
 
 

@@ -13,6 +13,7 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.recall.why import joined_words, reason
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError
@@ -21,7 +22,6 @@ from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories.memories import Call
-from memory_server.memories.reasons import joined_words, reason
 from memory_server.memories.recalls import Given
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between

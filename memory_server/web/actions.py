@@ -70,11 +70,10 @@ async def _edit(view: View, form: Form) -> Flash:
     texts = [text.replace("\r\n", "\n") for text in form.get("text", [])]
     before = first(form, "before").replace("\r\n", "\n")
     memory_id = first(form, "id")
-    kept = {one.id: one.text for one in await view.conversation.short_term.memories()}
-    same = kept.get(memory_id, "").replace("\r\n", "\n") == before
-    done = await view.conversation.short_term.edit(
-        memory_id, texts, before=kept.get(memory_id) if same else before, by=BY
-    )
+    memory = await view.conversation.short_term.memory(memory_id)
+    if memory.text.replace("\r\n", "\n") == before:
+        before = memory.text
+    done = await view.conversation.short_term.edit(memory_id, texts, before=before, by=BY)
     return Flash(
         _("Changed. The words as they were are in the history."), done.change_id or "", view.conversation.id, memory_id
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memory_server.memories.reasons import runs
+from memory_server.conversations.recall.why import runs
 
 _SHARES = (0.2, 0.55, 0.8)
 """Where a word gets a thicker line: its share of the heaviest word of the receipt."""

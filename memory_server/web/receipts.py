@@ -7,32 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.why import held_back, joined_words, lacked, reason
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
-from memory_server.memories.reasons import joined_words, reason
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.speech import Speech
-from sandbox.locale import _, joined, n_
+from sandbox.locale import _, joined
 
 MOST_CHARS = 2_000
 """Characters of a text on a page; behind it is a link to all of it."""
 _WITHOUT_POINTS = ("answer", "pinned", "last")
 """Tiers of memories that came for another reason than their points."""
-_RULES = {
-    "muted": lambda count: n_("{count} is muted here.", "{count} are muted here.", count),
-    "too_recent": lambda count: n_(
-        "{count} is so new that the chat still has it.",
-        "{count} are so new that the chat still has them.",
-        count,
-    ),
-    "in_context": lambda count: n_(
-        "{count} is still in the context of the session.", "{count} are still in the context of the session.", count
-    ),
-    "same_moment": lambda count: n_(
-        "{count} was said at the same moment as one that came.",
-        "{count} were said at the same moment as one that came.",
-        count,
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +123,7 @@ def receipt(
             )
         )
     near = [
-        Near(item.id, item.conversation, spoken(memories[item.id]), speech.say(_lacked(item, speech)))
+        Near(item.id, item.conversation, spoken(memories[item.id]), speech.say(lacked(item, zh=speech.zh)))
         for item in recall.near
         if item.id in memories
     ]
@@ -148,7 +132,7 @@ def receipt(
         came=came,
         near=near,
         spoke=[_spoke(item, triggers) for item in recall.others],
-        held=[speech.say(_RULES[rule](count)) for rule, count in recall.held.items() if rule in _RULES],
+        held=[speech.say(held_back(rule, count)) for rule, count in recall.held.items()],
         needed=recall.needed,
         word=max(shared, key=lambda word: (len(word) > 1, shared[word]), default=""),
         place=recall.conversation,
@@ -182,19 +166,3 @@ def _why(
         return why
     after = _("The answer used it.") if item.id in used else _("The answer did not use it.")
     return joined("" if speech.zh else " ", (why, after))
-
-
-def _lacked(item: RecordedItem, speech: Speech) -> str:
-    words = speech.words(list(item.words)[:3])
-    match item.lacked:
-        case "place":
-            return _("enough, but others had more")
-        case "same_moment":
-            return _("said at the same moment as one that came, so not given again")
-        case "words":
-            return _("only {words} is the same, which says little", words) if words else _("shares too little")
-        case _:
-            points = f"{item.points or 0.0:.1f}"
-            if words:
-                return _("only {words} is in both: {points} points too few", words, points)
-            return _("{points} points too few", points)

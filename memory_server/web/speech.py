@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Literal
 
+from memory_server.conversations.recall.why import quoted
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import local, within_calendar
-from memory_server.memories.reasons import quoted
 from memory_server.tools.base.shapes import moment_ms
 from sandbox.locale import _, joined, n_, said_in
 

@@ -157,17 +157,19 @@ def test_cleanup_says_what_it_would_forget_before_it_does(run: Run, monkeypatch:
     monkeypatch.setenv("MEMORY_SERVER_NOW", "2027-12-01T00:00:00Z")
     run("call", "add_short_term_memory", ADD)
     preview = run("cleanup", "--dry-run")[1]
-    assert "小明 would forget 1, keeps 0" in preview
-    assert "older than the limit: user: 我喜欢吃披萨" in preview
-    assert "小明 forgot 1, keeps 0" in run("cleanup")[1]
-    assert run("cleanup")[1] == "小明 forgot 0, keeps 0\n"
+    assert "小明: Would forget 1 memory; remaining: 0." in preview
+    assert "(older than the limit): user: 我喜欢吃披萨" in preview
+    [told] = run("call", "--text", "forget_preview", '{"conversation_id": "小明"}')[1:2]
+    assert preview == f"小明: {told}"
+    assert "小明: Forgot 1 memory; remaining: 0." in run("cleanup")[1]
+    assert run("cleanup")[1] == "小明: Forgot 0 memories; remaining: 0.\n"
 
 
 def test_cleanup_says_up_to_how_many_memories_it_forgets_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("call", "add_short_term_memory", ADD)
     monkeypatch.setenv("MEMORY_SERVER_NOW", "2036-12-01T00:00:00Z")
     kept = "A conversation of up to 20,000 memories keeps everything."
-    assert run("cleanup")[1].splitlines() == ["小明 forgot 0, keeps 1", kept]
+    assert run("cleanup")[1].splitlines() == ["小明: Forgot 0 memories; remaining: 1.", kept]
     preview = run("call", "--text", "forget_preview", '{"conversation_id": "小明"}')[1]
     assert preview == f"Would forget 0 memories; remaining: 1. {kept}\n"
     monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__KEEP_AT_LEAST", "0")
@@ -400,7 +402,7 @@ def test_notes_are_listed_shown_moved_and_brought_back(run: Run) -> None:
         run("knowledge", "list", "--json", "port", "--nothing")
     for name in ("1", pool, pool[:8]):
         assert pool in run("knowledge", "show", name)[1]
-    assert "is in the archive now. Change k3." in run("knowledge", "delete", pool)[1]
+    assert run("knowledge", "delete", pool)[1] == f"Deleted {pool}. Change k3.\n"
     assert "连接池" in run("knowledge", "list", "--archived")[1]
     assert "is back. Change k4." in run("knowledge", "restore", "1")[1]
     assert "Undid k2" in run("undo", "k2")[1]
@@ -455,7 +457,7 @@ def test_a_backup_takes_notes_with_it(run: Run, tmp_path: Path) -> None:
     noted(run, "kept", "kept text")
     assert "Beside it 1 note or other entry." in run("backup", "one")[1]
     run("knowledge", "delete", "1")
-    assert "notes would get 1 entry" in run("backup", "restore", "one", "--dry-run")[1]
+    assert "notes: 1 entry." in run("backup", "restore", "one", "--dry-run")[1]
     assert "notes: 1 entry" in run("backup", "restore", "one")[1]
     noted(run, "later", "later text")
     assert "notes: 1 entry" in run("backup", "restore", "one", "--overwrite")[1]

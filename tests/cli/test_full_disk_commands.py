@@ -40,6 +40,7 @@ COMMANDS: dict[str, list[str]] = {
     "forget in backups": ["forget", "Halloran", "--for-good", "--in-backups", "--yes"],
     "pin": ["pin", MEMORY],
     "mute": ["mute", MEMORY],
+    "edit": ["edit", MEMORY, "Elm Street", "Oak Street"],
     "backup": ["backup", "two"],
     "backup restore": ["backup", "restore", "one", "--overwrite"],
     "backup delete": ["backup", "delete", "one"],

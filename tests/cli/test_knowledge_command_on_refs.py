@@ -21,7 +21,7 @@ def test_refs_are_listed_deleted_and_brought_back(tmp_path: Path, capsys: pytest
     ref = json.loads(out)["referenceId"]
     assert "refs/short-term" in run(tmp_path, capsys, "knowledge", "list", "披萨")[1]
     assert ref in run(tmp_path, capsys, "knowledge", "show", ref[:8])[1]
-    assert f"{ref} is in the archive now. Change k2." in run(tmp_path, capsys, "knowledge", "delete", ref)[1]
+    assert run(tmp_path, capsys, "knowledge", "delete", ref)[1] == f"Deleted {ref}. Change k2.\n"
     status, _, said = run(tmp_path, capsys, "knowledge", "restore", ref)
     assert (status, "It comes back by `memory-server undo`" in said) == (2, True)
     assert run(tmp_path, capsys, "undo", "k2")[0] == 0
@@ -36,7 +36,7 @@ def test_memories_of_a_user_are_listed_deleted_and_brought_back(
         run(tmp_path, capsys, "call", "memory_add", json.dumps(given))
     assert "tea of bob" not in run(tmp_path, capsys, "knowledge", "list", "tea", "--user", "ann")[1]
     assert "tea of ann" in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
-    assert "is in the archive now. Change k3." in run(tmp_path, capsys, "knowledge", "delete", "1")[1]
+    assert run(tmp_path, capsys, "knowledge", "delete", "1")[1] == "1. tea of ann (DELETE) Change k3.\n"
     assert "No entry matches." in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
     status, _, said = run(tmp_path, capsys, "knowledge", "restore", "1")
     assert (status, "It comes back by `memory-server undo`" in said) == (2, True)
@@ -76,7 +76,7 @@ def test_entries_of_layers_are_listed_shown_deleted_and_brought_back(
     shown = run(tmp_path, capsys, "knowledge", "show", "pool")[1]
     assert "pool.md" in shown
     assert "披萨 pool" in shown
-    assert "pool is deleted, with its file." in run(tmp_path, capsys, "knowledge", "delete", "pool")[1]
+    assert "Deleted `pool` of the project." in run(tmp_path, capsys, "knowledge", "delete", "pool")[1]
     status, _, said = run(tmp_path, capsys, "knowledge", "show", "pool")
     assert (status, "There is no entry pool" in said) == (1, True)
     (folder,) = tmp_path.rglob("memory")
@@ -84,5 +84,5 @@ def test_entries_of_layers_are_listed_shown_deleted_and_brought_back(
     (folder / "port.md").rename(folder / "archive" / "port.md")
     assert "port.md" in run(tmp_path, capsys, "knowledge", "show", "port")[1]
     assert "port" in run(tmp_path, capsys, "knowledge", "list", "--archived")[1]
-    assert "port is back." in run(tmp_path, capsys, "knowledge", "restore", "port")[1]
+    assert "`port` of the project is back." in run(tmp_path, capsys, "knowledge", "restore", "port")[1]
     assert (folder / "port.md").is_file()

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from memory_server.cli import daemon
-from memory_server.cli.inspection import taken_text, tally_text
+from memory_server.cli.inspection import taken_text
 from memory_server.cli.parser import PACKAGE, main
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.messages import said_beginning, with_roles
 from memory_server.kernel.text import beginning
+from memory_server.tools.backup import tally_text
 from sandbox.language import cells
 from sandbox.locale import said_in, speak
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 import memory_server
 from memory_server import config
 from memory_server.cli import parser
+from memory_server.command_table import COMMANDS
 from memory_server.conversations.changes import Change
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.serving.prompts import PROMPTS
@@ -148,6 +149,17 @@ def test_every_setting_that_is_a_flag_is_documented_once() -> None:
     for name, (metavar, _) in parser.SETTINGS.items():
         assert f"`--{name} {metavar}`" in section
     assert "`--read-only`" in section
+
+
+@pytest.mark.parametrize("name", ["two-machines.md", "two-machines.zh-CN.md"])
+def test_the_table_of_a_linked_machine_names_the_commands_of_each_row(name: str) -> None:
+    section = next(part for part in page(f"docs/how-to/{name}").text.split("\n## ") if "| `link`" in part)
+    server, here = [set(re.findall(r"`([a-z-]+)`", line)) for line in section.splitlines() if line.startswith("| ")][
+        2:4
+    ]
+    linked = {kind: {row.name for row in COMMANDS.values() if row.linked == kind} for kind in ("here", "tool", "sent")}
+    assert server == linked["sent"] | linked["tool"]
+    assert here == linked["here"] - {"serve", "hook"}  # windows and hooks, which ask the server
 
 
 def _written_commands() -> Iterator[tuple[str, str]]:

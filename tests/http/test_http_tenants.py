@@ -93,6 +93,7 @@ def arguments(known: dict[str, Any], rng: Random) -> dict[str, dict[str, Any]]:
         "pin_memory": {"id": known["short"]},
         "unpin_memory": {"id": known["short"][:6]},
         "mute_memory": {"id": known["short"], "where": "everywhere"},
+        "edit_memory": {"id": known["short"], "find": "cat", "replace": "dog"},
         "restore_memories_from_archive": {"ids": [known["gone"]]},
         "undo_change": {"changeId": known["change"]},
         "backup_memories": {"name": f"b{rng.random()}"},

@@ -20,7 +20,7 @@ from postgres import postgres
 
 from memory_server import remote
 from memory_server.cli import show
-from memory_server.cli.linked import SENT
+from memory_server.command_table import COMMANDS
 from memory_server.kernel.errors import NotReached
 from memory_server.kernel.link import Link
 from memory_server.remote import Remote
@@ -143,6 +143,7 @@ def test_a_token_that_only_reads_changes_nothing(place: Place) -> None:
         (["undo", "--pattern", "cat"], {}),
         (["pin", "ab"], {}),
         (["mute", "ab"], {}),
+        (["edit", "ab", "x", "y"], {}),
         (["pause"], {}),
         (["resume"], {}),
     ]
@@ -246,6 +247,7 @@ ASKED = [
     *([name] for name in ("list", "history", "recalls", "undo", "pause", "resume")),
     *([name, "x"] for name in ("search", "show", "explain", "pin", "mute", "forget")),
     ["forget", "x", "--yes"],
+    ["edit", "x", "y", "z"],
     ["recall", "x"],
     ["recall", "x", "--json"],
     ["remember", "x"],
@@ -254,7 +256,9 @@ ASKED = [
     ["link", "--send", "--yes"],
 ]
 """Each command that asks the server."""
-assert {words[0] for words in ASKED} > set(SENT)
+assert {words[0] for words in ASKED} > {
+    name for name, command in COMMANDS.items() if command.linked in ("sent", "tool")
+}
 
 
 @pytest.mark.parametrize("words", ASKED, ids=" ".join)

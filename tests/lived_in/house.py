@@ -29,8 +29,6 @@ from web_page import Parsed
 
 from memory_server.app import App, Shared
 from memory_server.cli import linked
-from memory_server.cli.call_tool import recall, remember
-from memory_server.cli.hook.command import hook
 from memory_server.cli.parser import PACKAGE, function_of, main, parsed, understood
 from memory_server.cli.serve_http import serve_http
 from memory_server.cli.terminal import refuse
@@ -48,8 +46,6 @@ T = TypeVar("T")
 BEGIN = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 """When the home begins to be lived in."""
 PATIENCE_SECONDS = 60.0
-_IN_SHARED_PROCESS = {"hook": hook, "recall": recall, "remember": remember}
-"""Commands that the shared process answers with its own app."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +235,12 @@ class House:
                 flags = parsed(words)
             command, settings = understood(flags, {**os.environ, **self._environment(language)})
             shared = Shared(self.app, Path.cwd())
-            link = None if command.name in linked.HERE else linked.link_of(settings)
+            link = None if command.linked == "here" else linked.link_of(settings)
             if link is not None:
                 status = await linked.run(link, settings, flags, Path.cwd())
-            elif command.name in _IN_SHARED_PROCESS:
-                status = await _IN_SHARED_PROCESS[command.name](settings, flags, shared) or 0
-            elif command.opens:
+            elif command.shared in ("hook", "turn"):
+                status = await function_of(command)(settings, flags, shared) or 0
+            elif command.opens == "app":
                 async with App(settings, shared=shared) as app:
                     status = await function_of(command)(app, flags) or 0
             else:

@@ -168,6 +168,7 @@ def keep(house: House, rng: Random) -> Output:
                 ["mute", some, "--folder"],
                 ["mute", some, "--everywhere"],
                 ["mute", some, "--off"],
+                ["edit", some, "the", "that"],
                 ["pause", "--for", "2h"],
                 ["pause"],
                 ["resume"],

@@ -19,7 +19,7 @@ from memory_server.conversations.recall.indexed_selection import Decision, decid
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.turns import left_off
-from memory_server.tools import archive, insight, short_term
+from memory_server.tools import archive, insight, one_memory, short_term
 from memory_server.tools.base.tool import call
 from memory_server.tools.turn import recall_turn
 
@@ -118,7 +118,7 @@ async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(t
             return [item["id"] for item in found.structured["shortTerm"]["topRelevant"]]
 
         assert await came() == [name]
-        muted = await call(archive.mute_memory, app.call, {"id": name})
+        muted = await call(one_memory.mute_memory, app.call, {"id": name})
         assert muted.structured["muted"] == ["conversation:default"]
         assert "no longer comes unasked in the conversation default" in muted.text
         assert await came() == []
@@ -129,7 +129,7 @@ async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(t
         why = await call(insight.explain_recall, app.call, {**asked, "memory_id": name})
         assert why.structured["verdict"] == "muted"
         assert "It is muted" in why.structured["reason"]
-        again = await call(archive.mute_memory, app.call, {"id": name, "where": "nowhere"})
+        again = await call(one_memory.mute_memory, app.call, {"id": name, "where": "nowhere"})
         assert again.structured["muted"] == []
         assert await came() == [name]
         undone = await call(archive.undo_change, app.call, {"changeId": again.structured["changeId"]})

@@ -232,7 +232,7 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
         assert made.structured["shortTerm"] == 1
         assert "1 conversation with 1 short-term" in made.text
         dry = await call(TOOLS["restore_memories"], app.call, {"name": "one", "dry_run": True})
-        assert dry.text.startswith("Nothing was changed; a restore would:\nchat: 0 added")
+        assert dry.text.startswith("Nothing was changed; a restore would:\nchat: 1 unchanged.")
         listed = await call(TOOLS["list_backups"], app.call, {})
         assert [row["name"] for row in listed.structured["backups"]] == ["one"]
         gone = await call(TOOLS["delete_backup"], app.call, {"name": "one"})
@@ -257,19 +257,21 @@ def test_the_commands_say_what_they_did(
     assert "nothing to back up" in run("backup")[2]
     message = {"role": "user", "content": "我喜欢吃披萨"}
     run("call", "add_short_term_memory", json.dumps({"conversation_id": "小明", "messages": [message]}))
-    assert "Backup one: 1 conversation, 1 short-term" in run("backup", "one")[1]
+    assert "Backup one: 1 conversation with 1 short-term" in run("backup", "one")[1]
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
-    assert run("backup", "restore", "one", "--dry-run")[1] == "小明 would get 1 new, 1 of them forgotten before\n"
+    preview = "Nothing was changed; a restore would:\n小明: 1 new, 1 of them forgotten before.\n"
+    assert run("backup", "restore", "one", "--dry-run")[1] == preview
+    assert run("call", "--text", "restore_memories", '{"name": "one", "dry_run": true}')[1] == preview
     restored = run("backup", "restore", "one")[1]
-    assert re.fullmatch(r"小明: 1 new, 1 of them forgotten before \(change 3-\w{4}\)\n", restored)
-    assert run("backup", "restore", "one", "--overwrite", "-c", "小明")[1] == "小明: 1 unchanged\n"
+    assert re.fullmatch(r"Restored:\n小明: 1 new, 1 of them forgotten before. Change 3-\w{4}\.\n", restored)
+    assert run("backup", "restore", "one", "--overwrite", "-c", "小明")[1] == "Restored:\n小明: 1 unchanged.\n"
     assert run("backup", "restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
-    status, out, err = run("backup", "list")
+    status, out, _ = run("backup", "list")
     assert status == 0
-    assert "one " in out
-    assert "the backup two cannot be used" in err
-    assert run("backup", "delete", "one")[1] == "Deleted the backup one.\n"
+    assert "one: " in out
+    assert "two: its first part is damaged" in out
+    assert run("backup", "delete", "one")[1] == "Deleted; 1 backup remaining.\n"
     assert "小明" in run("list")[1], "the folder of the backups is no conversation"
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from memory_server.conversations.model import ShortTermMemory, place_text
+from memory_server.conversations.recall import why
 from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.order import Recalled
@@ -17,17 +18,9 @@ from memory_server.conversations.recall.relevance import Receipt, age_text
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.times import MINUTE_MS
-from nlp.overview_questions import Overview
 from sandbox.locale import _, joined
 
 _PREVIEW_CHARS = 40
-
-_NOT_IN_OVERVIEW: dict[Overview, str] = {
-    "everything": _("The messages ask what is known about the user, and it does not say anything about the user."),
-    "time": _("The messages ask what was said in a certain time, and it was not said then."),
-    "name": _("The messages ask for the user's name, and it does not tell the name."),
-}
 
 Kind = Literal["came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"]
 """What became of a memory: it came; it is muted here; it is held back, because it was made minutes ago in the
@@ -87,97 +80,74 @@ def shown(recalled: Recalled) -> str:
 
 
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
-    parameters, age_ms = decision.parameters, recalled.receipt.age_ms
+    parameters = decision.parameters
     if row in decision.order.chosen:
         rank, places = decision.order.chosen.index(row) + 1, parameters.places(question=decision.query.question)
-        tier = _("top") if rank <= parameters.top_count else _("next")
-        return Verdict("came", _("It came as {tier}, number {rank} of {places}.", tier, rank, places))
+        return Verdict("came", why.came(rank, places, top=rank <= parameters.top_count))
     if decision.muted[row]:
-        where = joined(", ", map(place_text, recalled.memory.muted))
-        return Verdict("muted", _("It is muted, so it never comes unasked {where}. A search by hand finds it.", where))
+        return Verdict("muted", why.muted(joined(", ", map(place_text, recalled.memory.muted))))
     if not decision.counted.eligible[row]:
-        if decision.in_context[row]:
-            return Verdict(
-                "in_context",
-                _(
-                    "Held back: this session said it {age} ago and still has it in its context. It can come in "
-                    "any other session, and in this one after its context was compacted.",
-                    age_text(age_ms),
-                ),
-            )
-        ahead_ms = max(0, recalled.memory.time_ms - decision.counted.now_ms)
-        return Verdict(
-            "too_recent",
-            _(
-                "Held back: it belongs to this conversation, is not known to come from another session, and is "
-                "only {age} old. It can come in {age2}.",
-                age_text(age_ms),
-                age_text(parameters.own_conversation_ms - age_ms + ahead_ms),
-            ),
-        )
-    if (near := decision.order.passed_over.get(row)) is not None:
-        others, apart_ms = decision.explained([near]), _apart(decision, row, near)
-        return Verdict(
-            "same_moment",
-            _(
-                "Held back: it is {age} apart from a more relevant memory that came, {others}. At most "
-                "{same_moment} of the same {spacing:g} min can come.",
-                age_text(apart_ms),
-                shown(others[0]),
-                parameters.same_moment,
-                parameters.spacing_ms / MINUTE_MS,
-            ),
-            others,
-            apart_ms,
-        )
-    if (overview := decision.query.overview) is not None and not belongs(recalled.memory, decision.query):
-        return Verdict("below_threshold", _NOT_IN_OVERVIEW[overview])
-    matched = recalled.receipt.matched
+        return _held_back(decision, row, recalled)
+    near = decision.order.passed_over.get(row)
+    if near is not None:
+        others = decision.explained([near])
+        apart_ms = _apart(decision, row, near)
+        sentence = why.same_moment(apart_ms, shown(others[0]), parameters.same_moment, parameters.spacing_ms)
+        return Verdict("same_moment", sentence, others, apart_ms)
+    shortfall = _shortfall(decision, row, recalled)
+    if shortfall is not None:
+        return Verdict("below_threshold", shortfall)
+    return _outranked(decision, row)
+
+
+def _held_back(decision: Decision, row: int, recalled: Recalled) -> Verdict:
+    """The verdict on a memory that may not come yet."""
+    age_ms = recalled.receipt.age_ms
+    if decision.in_context[row]:
+        return Verdict("in_context", why.in_context(age_ms))
+    ahead_ms = max(0, recalled.memory.time_ms - decision.counted.now_ms)
+    wait_ms = decision.parameters.own_conversation_ms - age_ms + ahead_ms
+    return Verdict("too_recent", why.too_recent(age_ms, wait_ms))
+
+
+def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
+    """Why a memory is not relevant enough; None: it is."""
+    parameters, receipt = decision.parameters, recalled.receipt
+    overview = decision.query.overview
+    if overview is not None and not belongs(recalled.memory, decision.query):
+        return why.not_in_overview(overview)
+    nearness = receipt.nearness
+    if nearness is not None and (parameters.weak_too or nearness.stands_out):
+        return None  # it comes by its meaning
     missing = parameters.threshold - float(decision.counted.relevances[row])
     if parameters.least_match:
         missing = max(missing, decision.needed - float(decision.counted.match.evidence[row]))
-    nearness = recalled.receipt.nearness
-    by_meaning = nearness is not None and (parameters.weak_too or nearness.stands_out)
-    if missing > 0.0 and not by_meaning:
-        if parameters.must_share and matched and all(word.incidental for word in matched):
-            return Verdict("below_threshold", _only_incidental(recalled))
-        why = "" if recalled.receipt.words_shared else _("it shares no word with these messages, and ")
-        points = _("{missing:.1f} of the {needed:.1f} points needed", missing, decision.needed)
-        return Verdict("below_threshold", _("Not relevant enough: {why}it lacks {points}.", why, points))
-    if parameters.must_share and not recalled.receipt.shares(decision.query, parameters) and not by_meaning:
-        only = _("It shares too few words with the last message that say something.")
-        return Verdict("below_threshold", only)
+    if missing > 0.0:
+        if parameters.must_share and receipt.matched and all(word.incidental for word in receipt.matched):
+            return why.only_incidental(_longest_words(recalled))
+        return why.lacks_points(missing, decision.needed, shares_words=bool(receipt.words_shared))
+    if parameters.must_share and not receipt.shares(decision.query, parameters):
+        return why.shares_too_little()
+    return None
+
+
+def _outranked(decision: Decision, row: int) -> Verdict:
+    """The verdict on a memory that is relevant enough."""
+    parameters = decision.parameters
     others = decision.explained(decision.order.chosen)
-    if others and not parameters.weak_too and decision.counted.relevances[row] < decision.order.least_beside:
-        beside = _(
-            "it has less than {nearly_best:.0%} of the relevance of {others}", parameters.nearly_best, shown(others[0])
-        )
-        return Verdict("outranked", _("Relevant enough, but not unasked: {beside}.", beside), others[:1])
     if not others:
-        return Verdict("outranked", _("Relevant enough, but the settings leave no place for top and next."))
-    count = _("the only place") if len(others) == 1 else _("the {others} places", len(others))
-    took = joined("; ", map(shown, others))
-    if decision.order.nearness is not None:
-        said = _(
-            "Relevant enough, but others, which come first by words and meaning, took {number}: {took}.", count, took
-        )
-        return Verdict("outranked", said, others)
-    return Verdict(
-        "outranked", _("Relevant enough, but more relevant memories took {number}: {took}.", count, took), others
-    )
+        return Verdict("outranked", why.no_place())
+    if not parameters.weak_too and decision.counted.relevances[row] < decision.order.least_beside:
+        return Verdict("outranked", why.far_below_best(parameters.nearly_best, shown(others[0])), others[:1])
+    sentence = why.places_taken([shown(other) for other in others], by_meaning=decision.order.nearness is not None)
+    return Verdict("outranked", sentence, others)
 
 
-def _only_incidental(recalled: Recalled) -> str:
-    """The sentence on a memory that shares only words that are never enough alone."""
+def _longest_words(recalled: Recalled) -> list[str]:
+    """The words that it shares, as its text spells them, without those that are part of another one."""
     spelt = spelling(recalled.memory.text)
-    terms = [spelt(word.word) for word in recalled.receipt.words_shared]
-    longest = [term for term in terms if not any(term != other and term in other for other in terms)]
-    words = joined(", ", longest)
-    return _(
-        "It shares only {words} with these messages: such words stand in sentences about anything, and never bring a "
-        "memory alone.",
-        words,
-    )
+    words = [spelt(word.word) for word in recalled.receipt.words_shared]
+    return [word for word in words if not any(word != other and word in other for other in words)]
 
 
 def _draw(decision: Decision, row: int) -> Chance | None:

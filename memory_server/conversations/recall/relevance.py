@@ -23,7 +23,7 @@ from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
 from nlp import QueryTerm, gram_weight
 from nlp.grams import pairs_in
-from sandbox.locale import _, joined
+from sandbox.locale import _
 
 _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
 """Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
@@ -154,30 +154,9 @@ class Receipt:
 
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-        heaviest = sorted(self.words_shared, key=lambda word: -word.points)
-        words = joined(", ", (replace(word, word=spelt(word.word)).text() for word in heaviest[:3]))
-        if len(heaviest) > 3:
-            words += _(" and {names} more", len(heaviest) - 3)
-        if self.words_beside:
-            beside = joined(", ", (replace(word, word=spelt(word.word)).text() for word in self.words_beside[:3]))
-            words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
-        around = _("; +{around:.1f} from what was said around it", self.around) if self.around else ""
-        span = _("; +{span:.1f} for its time", self.span) if self.span else ""
-        cue = _("; +{cue:.1f} for what is asked", self.cue) if self.cue else ""
-        points = _(
-            "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
-            around,
-            span,
-            cue,
-            self.decay,
-            age_text(self.age_ms),
-            self.score,
-        )
-        if self.lent:
-            points += _("; +{lent:.1f} as {older}, which is older and shares the same words", self.lent, self.older)
-        without_words = _("part of an overview") if self.overview else _("no shared word")
-        line = (words or without_words) + points
-        return line if self.nearness is None else joined("; ", (line, self.nearness.line()))
+        from memory_server.conversations.recall.why import points_text  # it knows this class
+
+        return points_text(self, spelt)
 
 
 def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: float = 0.0) -> MatchedWord:

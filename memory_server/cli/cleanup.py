@@ -1,0 +1,55 @@
+"""`cleanup` and `knowledge cleanup`: forget what has faded, archive what is over."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+from memory_server.app import App
+from memory_server.cli.inspection import chosen
+from memory_server.cli.terminal import complain, console, escape
+from memory_server.kernel.lifecycle import Lifecycle
+from memory_server.tools.archive import archived_text, forgotten_text, kept_text
+from sandbox.locale import _, counted
+
+
+async def cleanup(app: App, flags: Namespace) -> None:
+    """Clean up all conversations and knowledge, or the conversation that `-c` names."""
+    engines: Sequence[Lifecycle] = app.memories.engines
+    only = None
+    if hasattr(flags, "conversation"):
+        only = (await chosen(app, flags))[0]
+        engines = [engine for engine in engines if engine.keeps == "conversations"]
+    always_kept = app.memories.services.parameters.retention.always_kept
+    keeps_everything = False
+    for engine in engines:
+        async for cleaned in engine.clean_up(only, dry_run=flags.dry_run):
+            if cleaned.problem is not None:
+                complain(cleaned.problem)
+                continue
+            if engine.keeps == "conversations":
+                remaining = cleaned.remaining
+                text = forgotten_text(cleaned.left, remaining=remaining, due=cleaned.due, dry_run=flags.dry_run)
+                keeps_everything = keeps_everything or 0 < remaining <= always_kept
+            elif cleaned.left:
+                text = archived_text(cleaned.left, dry_run=flags.dry_run)
+            else:
+                continue
+            console().print(_("[bold]{place}[/]: {text}", escape(cleaned.place), escape(text)))
+    if keeps_everything:
+        console().print(kept_text(always_kept))
+
+
+async def cleanup_of_knowledge(app: App, flags: Namespace) -> None:
+    """Archive the entries that are over, and make the vectors that are missing."""
+    engine = app.knowledge.lifecycle
+    left = [leaving async for cleaned in engine.clean_up(dry_run=flags.dry_run) for leaving in cleaned.left]
+    console().print(escape(archived_text(left, dry_run=flags.dry_run)))
+    meaning = app.knowledge.sessions.meaning
+    if flags.dry_run or meaning.embeddings is None:
+        return
+    for made, missing, reason in (await meaning.make_missing(), await app.conversations.tidy_vectors(meaning)):
+        if made:
+            console().print(_("Made the vectors of {texts}.", counted(made, "text")))
+        if missing:
+            console().print(_("Vectors of {texts} are missing: {why}", counted(missing, "text"), escape(reason)))

@@ -1,0 +1,304 @@
+"""Why a memory came or did not come, in words for people: the sentences of tools, commands, the page and the record of
+recalls. What happened is decided elsewhere (`selection.py`, `explanation.py`); here it is only said. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from memory_server.conversations.recall.relevance import Receipt, age_text
+from memory_server.kernel.times import MINUTE_MS
+from sandbox.locale import _, joined, n_
+
+if TYPE_CHECKING:
+    from memory_server.kernel.fusion import Nearness
+    from memory_server.kernel.recorded_recall import RecordedItem
+    from nlp.overview_questions import Overview
+
+_SMALL = 0.2
+"""The share of the heaviest word's points below which a word is not named."""
+_LATIN = re.compile(r"[A-Za-z0-9_]")
+
+
+class Run(NamedTuple):
+    """Where words of a text overlap: from `start` to `end`, and the points of all of them."""
+
+    start: int
+    end: int
+    points: float
+
+
+def runs(text: str, words: Mapping[str, float]) -> list[Run]:
+    """The words in a text; those that overlap are one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
+    beginning of words, because words are kept by their stems."""
+    folded = "".join(low if len(low := char.casefold()) == 1 else char for char in text)
+    places = sorted((*place, word) for word in words for place in _places(folded, word.casefold()))
+    found, held = list[Run](), set[str]()
+    for start, end, word in places:
+        if found and start < found[-1].end:
+            last = found.pop()
+            points = last.points + (0.0 if word in held else words[word])
+            found.append(Run(last.start, max(last.end, end), points))
+        else:
+            held.clear()
+            found.append(Run(start, end, words[word]))
+        held.add(word)
+    return found
+
+
+def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
+    latin = bool(_LATIN.match(word))
+    pattern = rf"(?<!\w){re.escape(word)}\w{{0,4}}(?!\w)" if latin else re.escape(word)
+    if not word:
+        return iter(())
+    return (match.span() for match in re.finditer(pattern, text))
+
+
+def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
+    """The words as they stand in what was said, those that overlap as one, with their points. Speakers (`阿红:`, see
+    `nlp/enrichment.py`) are shown by their names."""
+    words = {word.removesuffix(":") or word: points for word, points in words.items()}
+    found: dict[str, float] = {}
+    for run in runs(said, words):
+        word = said[run.start : run.end]
+        found[word] = max(run.points, found.get(word, 0.0))
+    return found or dict(words)
+
+
+def quoted(words: Iterable[str], *, zh: bool) -> str:
+    """Words in quotation marks, as a list."""
+    marked = [f"“{word}”" for word in words]
+    if zh:
+        return "".join(marked)
+    if len(marked) < 2:
+        return "".join(marked)
+    return f"{', '.join(marked[:-1])} and {marked[-1]}"
+
+
+def reason(
+    tier: str | None, words: Mapping[str, float], heaviest: float, around: float, *, zh: bool, overview: bool = False
+) -> str:
+    """One sentence on a memory that came in this `tier` of the record of recalls. `words`: what it shares, with the
+    points of each; `around`: those from what was said around it; `heaviest`: the points that no word exceeds;
+    `overview`: whether an overview was asked for."""
+    total = sum(words.values())
+    heavy = sorted((word for word in words if words[word] >= _SMALL * heaviest), key=lambda word: -words[word])[:3]
+    named = quoted(heavy or list(words)[:2], zh=zh)
+    match tier:
+        case "flashback":
+            return _("It came by chance, as memories do.")
+        case "answer":
+            return _("It was said right after the one above, as an answer.")
+        case "pinned":
+            return _("It is pinned, so a new session gets it.")
+        case "last":
+            return _("It is where you left off, so a new session gets it.")
+    if overview:
+        return _("It came because an overview was asked for; no word need be the same.")
+    if not words:
+        return _("It came for its time or its meaning; no word is the same.")
+    if around > total:
+        return _("Mostly because it was said around one that came; {words} is in both.", named)
+    if around > 0.4 * total:
+        return _("Partly for {words}, partly because of what was said around it.", named)
+    if len(words) == 1:
+        return _("Only because {words} is in both.", named)
+    if len(heavy) > 1 and sum(words[word] for word in heavy) >= 1.5 * heaviest:
+        return _("{words} are rare in your memories, and this one has them.", named)
+    if len(heavy) > 1:
+        return _("{words} are in both.", named)
+    return _("{words} is in both.", named)
+
+
+# --- the points of a memory ----------------------------------------------------------------------------------
+
+
+def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
+    """One short line: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
+    heaviest = sorted(receipt.words_shared, key=lambda word: -word.points)
+    words = joined(", ", [replace(word, word=spelt(word.word)).text() for word in heaviest[:3]])
+    if len(heaviest) > 3:
+        words += _(" and {names} more", len(heaviest) - 3)
+    if receipt.words_beside:
+        beside = joined(", ", [replace(word, word=spelt(word.word)).text() for word in receipt.words_beside[:3]])
+        words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
+    if not words:
+        words = _("part of an overview") if receipt.overview else _("no shared word")
+    around = span = cue = ""
+    if receipt.around:
+        around = _("; +{around:.1f} from what was said around it", receipt.around)
+    if receipt.span:
+        span = _("; +{span:.1f} for its time", receipt.span)
+    if receipt.cue:
+        cue = _("; +{cue:.1f} for what is asked", receipt.cue)
+    points = _(
+        "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
+        around,
+        span,
+        cue,
+        receipt.decay,
+        age_text(receipt.age_ms),
+        receipt.score,
+    )
+    if receipt.lent:
+        points += _("; +{lent:.1f} as {older}, which is older and shares the same words", receipt.lent, receipt.older)
+    if receipt.nearness is not None:
+        points = joined("; ", (points, meaning_text(receipt.nearness)))
+    return words + points
+
+
+def meaning_text(nearness: Nearness) -> str:
+    """`meaning 0.62, rank 1; words, rank 4`."""
+    by_meaning = by_words = ""
+    if nearness.rank is not None:
+        by_meaning = _(", rank {rank}", nearness.rank)
+    if nearness.word_rank is not None:
+        by_words = _("; words, rank {word_rank}", nearness.word_rank)
+    return _("meaning {cosine:.2f}{by_meaning}{by_words}", nearness.cosine, by_meaning, by_words)
+
+
+def words_text(words: Mapping[str, float], spelt: Callable[[str], str] = str) -> str:
+    """`mango 25.4, cake 20.7`: shared words, `spelt`, with their points."""
+    return ", ".join(f"{spelt(word)} {points:.1f}" for word, points in words.items())
+
+
+# --- a line of the record of recalls -------------------------------------------------------------------------
+
+
+def lacked(item: RecordedItem, *, zh: bool) -> str:
+    """What a memory lacked that nearly came."""
+    words = quoted(list(item.words)[:3], zh=zh)
+    match item.lacked:
+        case "place":
+            return _("enough, but others had more")
+        case "same_moment":
+            return _("said at the same moment as one that came, so not given again")
+        case "words" if words:
+            return _("only {words} is the same, which says little", words)
+        case "words":
+            return _("shares too little")
+    points = f"{item.points or 0.0:.1f}"
+    if words:
+        return _("only {words} is in both: {points} points too few", words, points)
+    return _("{points} points too few", points)
+
+
+def held_back(rule: str, count: int) -> str:
+    """How many memories a rule held back, and why."""
+    match rule:
+        case "muted":
+            return n_("{count} is muted here.", "{count} are muted here.", count)
+        case "too_recent":
+            return n_(
+                "{count} is so new that the chat still has it.",
+                "{count} are so new that the chat still has them.",
+                count,
+            )
+        case "in_context":
+            return n_(
+                "{count} is still in the context of the session.",
+                "{count} are still in the context of the session.",
+                count,
+            )
+        case "same_moment":
+            return n_(
+                "{count} was said at the same moment as one that came.",
+                "{count} were said at the same moment as one that came.",
+                count,
+            )
+    return n_("{count} was held back ({rule}).", "{count} were held back ({rule}).", count, rule)
+
+
+# --- the verdict on one memory -------------------------------------------------------------------------------
+
+
+def came(rank: int, places: int, *, top: bool) -> str:
+    tier = _("top") if top else _("next")
+    return _("It came as {tier}, number {rank} of {places}.", tier, rank, places)
+
+
+def muted(places: str) -> str:
+    return _("It is muted, so it never comes unasked {where}. A search by hand finds it.", places)
+
+
+def in_context(age_ms: int) -> str:
+    return _(
+        "Held back: this session said it {age} ago and still has it in its context. It can come in "
+        "any other session, and in this one after its context was compacted.",
+        age_text(age_ms),
+    )
+
+
+def too_recent(age_ms: int, wait_ms: int) -> str:
+    """`wait_ms`: after how long it can come."""
+    return _(
+        "Held back: it belongs to this conversation, is not known to come from another session, and is "
+        "only {age} old. It can come in {age2}.",
+        age_text(age_ms),
+        age_text(wait_ms),
+    )
+
+
+def same_moment(apart_ms: int, other: str, most: int, spacing_ms: int) -> str:
+    """`other`: the memory that came in its place."""
+    return _(
+        "Held back: it is {age} apart from a more relevant memory that came, {others}. At most "
+        "{same_moment} of the same {spacing:g} min can come.",
+        age_text(apart_ms),
+        other,
+        most,
+        spacing_ms / MINUTE_MS,
+    )
+
+
+def not_in_overview(overview: Overview) -> str:
+    match overview:
+        case "everything":
+            return _("The messages ask what is known about the user, and it does not say anything about the user.")
+        case "time":
+            return _("The messages ask what was said in a certain time, and it was not said then.")
+        case "name":
+            return _("The messages ask for the user's name, and it does not tell the name.")
+
+
+def lacks_points(missing: float, needed: float, *, shares_words: bool) -> str:
+    why = ""
+    if not shares_words:
+        why = _("it shares no word with these messages, and ")
+    points = _("{missing:.1f} of the {needed:.1f} points needed", missing, needed)
+    return _("Not relevant enough: {why}it lacks {points}.", why, points)
+
+
+def only_incidental(words: Iterable[str]) -> str:
+    """It shares only words that are never enough alone."""
+    return _(
+        "It shares only {words} with these messages: such words stand in sentences about anything, and never bring a "
+        "memory alone.",
+        joined(", ", words),
+    )
+
+
+def shares_too_little() -> str:
+    return _("It shares too few words with the last message that say something.")
+
+
+def far_below_best(share: float, other: str) -> str:
+    beside = _("it has less than {nearly_best:.0%} of the relevance of {others}", share, other)
+    return _("Relevant enough, but not unasked: {beside}.", beside)
+
+
+def no_place() -> str:
+    return _("Relevant enough, but the settings leave no place for top and next.")
+
+
+def places_taken(others: Sequence[str], *, by_meaning: bool) -> str:
+    """`others`: the memories that came; `by_meaning`: whether these come first by words and meaning."""
+    count = _("the only place") if len(others) == 1 else _("the {others} places", len(others))
+    took = joined("; ", others)
+    if by_meaning:
+        return _(
+            "Relevant enough, but others, which come first by words and meaning, took {number}: {took}.", count, took
+        )
+    return _("Relevant enough, but more relevant memories took {number}: {took}.", count, took)

@@ -1,0 +1,42 @@
+"""Every rule that holds a memory back, and everything that a near miss may lack, has a sentence of its own."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import get_args, get_type_hints
+
+import pytest
+
+from memory_server.conversations.recall import why
+from memory_server.conversations.recall.order import NearMiss
+from memory_server.conversations.recall.selection import HeldBack
+from memory_server.kernel.recorded_recall import recorded_recall
+
+LACKED = get_args(get_type_hints(NearMiss)["lacked"])
+WORDS: list[dict[str, float]] = [{}, {"mango": 2.0}]
+
+
+RULES = ("too_recent", "same_moment", "in_context", "muted")
+"""As the record of recalls names the fields of `HeldBack`."""
+assert len(RULES) == len(fields(HeldBack))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_says_one_and_many(rule: str) -> None:
+    one, many = why.held_back(rule, 1), why.held_back(rule, 3)
+    assert one.startswith("1 ")
+    assert many.startswith("3 ")
+    assert f"({rule})" not in one, "a rule of ours has words of its own"
+
+
+def test_a_rule_of_another_version_is_counted_by_its_name() -> None:
+    assert why.held_back("too_loud", 2) == "2 were held back (too_loud)."
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_each_near_miss_says_something_else(words: dict[str, float]) -> None:
+    near = [{"id": lacked, "tier": "near", "lacked": lacked, "points": 0.7, "words": words} for lacked in LACKED]
+    items = recorded_recall({"near": near}).near
+    sentences = [why.lacked(item, zh=False) for item in items]
+    assert len(sentences) == len(set(sentences)) == len(LACKED)
+    assert any("0.7 points too few" in sentence for sentence in sentences)
