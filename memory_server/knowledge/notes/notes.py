@@ -111,7 +111,7 @@ class Notes:
         _check(kind)
         self.options.refuse()
         topic = " ".join(without_surrogates(topic).split())
-        if not topic:
+        if not index_form(topic).strip():
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
         here = self.project_of(project)
         given = usable(
