@@ -21,6 +21,7 @@ from memory_server.knowledge.projects import (
     name_of,
     named_by_user,
     projects_meant,
+    projects_taken,
     shown_names,
 )
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -275,6 +276,21 @@ def test_a_person_names_a_project_by_its_ending(word: str, meant: list[str]) -> 
         "?backend",
         "github.com/acme/backend",
     ]
+
+
+TAKEN = [
+    ("backend", ["github.com/acme/backend"], []),
+    ("backend", ["github.com/acme/backend", "?backend"], ["?backend"]),
+    ("backend", ["/w/backend", "backend", "?backend"], ["?backend", "backend"]),
+    ("acme/backend", ["github.com/acme/backend"], []),
+    ("github.com/acme/backend", ["github.com/acme/backend"], ["github.com/acme/backend"]),
+    ("", [""], []),
+]
+
+
+@pytest.mark.parametrize(("word", "known", "taken"), TAKEN)
+def test_a_name_takes_only_notes_that_have_nothing_else(word: str, known: list[str], taken: list[str]) -> None:
+    assert projects_taken(word, known) == taken
 
 
 def test_a_bare_name_is_no_place() -> None:
