@@ -12,7 +12,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.notes.settling import NOTES, OF_PROJECTS
 from memory_server.knowledge.ports import ScopeView
-from memory_server.knowledge.projects import UNSETTLED, projects_meant, shown_names
+from memory_server.knowledge.projects import UNSETTLED, projects_meant, projects_taken, shown_names
 from memory_server.storage.repositories import project_at
 from sandbox.locale import _, counted, joined
 
@@ -54,12 +54,13 @@ async def assign(app: App, flags: Namespace) -> None:
     keys: list[str] = []
     ids: list[int] = []
     for word in flags.words:
+        taken = [each for each in projects_taken(word, counts) if each != key]
         meant = [each for each in projects_meant(word, counts) if each != key]
-        if len(meant) > 1:
+        if meant and not taken:
             shown = joined(", ", (f"`{each}`" for each in meant))
             raise InvalidInput("`{word}` may be {projects}; write one of these.", word, shown)
-        if meant:
-            keys += meant
+        if taken:
+            keys += taken
         else:
             ids.append(await _note_named(app, word))
     done = await notes.assign(_chosen(keys, ids), key, dry_run=flags.dry_run, by="knowledge assign")

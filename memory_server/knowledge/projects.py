@@ -69,6 +69,12 @@ def shown_names(keys: Iterable[str]) -> Mapping[str, str]:
     return names
 
 
+def projects_taken(word: str, keys: Collection[str]) -> list[str]:
+    """The keys whose notes a person takes by a word: those of notes that have nothing but this name, else the project
+    whose whole key it is. The name of another project is not enough to take its notes away."""
+    return [key for key in (unsettled(word), word) if key and key in keys]
+
+
 def projects_meant(word: str, keys: Collection[str]) -> list[str]:
     """The keys that a person means by a word: the one that is it, else all that have it as their name or ending."""
     if word in keys:

@@ -39,6 +39,9 @@ _PATH = Once(lambda: re.compile(r"[/\\]|[A-Za-z]:[/\\]"))
 _PORTS = {"ssh": 22, "http": 80, "https": 443, "git": 9418}
 _IGNORE_CASE = ("github.com", "gitlab.com")
 """Hosts that take the path of a repository in any case."""
+_GITHUB_THROUGH_HTTPS_PORT = "ssh.github.com"
+"""Where GitHub takes SSH on port 443, for networks that close port 22 (docs.github.com, "Using SSH over the HTTPS
+port")."""
 _OF_A_NETWORK = ("arpa", "corp", "home", "internal", "intranet", "lan", "local", "localhost", "private")
 """Last parts of names that mean another host in another network (RFC 6762, appendix G; RFC 6761; RFC 8375)."""
 
@@ -191,14 +194,15 @@ def _hash_of(text: str) -> str:
 
 
 def normalized(url: str) -> str | None:
-    """A URL of a repository in one form for all ways to it: `github.com/acme/shop`, without user, password, scheme and
-    `.git`. None: another machine may mean another repository by it, as by a path, a name of `~/.ssh/config` or a host
+    """A URL of a repository in one form for all ways to it: `github.com/acme/shop`, without user, password, scheme,
+    query and `.git`. A query may hold a token, and a key is shown and sent. None: another machine may mean another
+    repository by it, as by a path, a name of `~/.ssh/config` or a host
     of one network."""
     scp = None if "://" in url else _SCP().fullmatch(url.strip())
     if scp is not None:
         host = scp[1].lower()
         port = None
-        path = scp[2]
+        path = scp[2].partition("?")[0]
     else:
         try:
             parts = urlsplit(url.strip())
@@ -210,7 +214,10 @@ def normalized(url: str) -> str | None:
             return None
         if port == _PORTS[parts.scheme]:
             port = None
-        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        path = parts.path
+        if host == _GITHUB_THROUGH_HTTPS_PORT and port == 443 and parts.scheme == "ssh":
+            host = "github.com"
+            port = None
     labels = host.rstrip(".").split(".")
     if len(labels) < 2 or labels[-1] in _OF_A_NETWORK or not labels[-1][:1].isalpha():
         return None

@@ -145,6 +145,10 @@ def test_notes_of_before_come_to_the_folder_and_of_two_folders_they_wait(desk: D
     assert desk.recalled(acme, "vault") == [NOTE]
     assert desk.recalled(globex, "vault") == []
     assert "note" not in desk.call(acme, "recall", query="vault")
+    desk.remember(globex, "port", "8080")
+    said = desk.run(acme, "knowledge", "assign", "backend", status=2)  # nothing waits any more
+    assert f"may be `{globex}`" in said.replace("\n", " ")
+    assert desk.recalled(globex, "8080") == ["8080"]
     assert "Gave 1 note to globex/backend." in desk.run(shop, "knowledge", "assign", "1", "--to", str(globex))
     assert desk.recalled(globex, "vault") == [NOTE]
 
@@ -156,7 +160,7 @@ def test_a_repository_that_was_moved_gets_its_notes_by_a_command(desk: Desk) -> 
     moved.parent.mkdir()
     shutil.move(shop, moved)
     assert desk.recalled(moved, "vault") == []
-    assert "Gave 1 note to work/shop." in desk.run(moved, "knowledge", "assign", "shop")
+    assert "Gave 1 note to work/shop." in desk.run(moved, "knowledge", "assign", str(shop))
     assert desk.recalled(moved, "vault") == [NOTE]
     assert desk.run(moved, "undo", "--family", "notes", "--yes")
     assert desk.recalled(moved, "vault") == []

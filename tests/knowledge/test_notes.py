@@ -632,3 +632,9 @@ async def test_what_another_store_held_comes_back_beside_what_came_after(knowled
     await notes.reindex()
     await knowledge.lifecycle.undo(change_id(done.seq))
     assert sorted(await topics(notes)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("topic", ["\u200b", "\u00ad", " \u200b \u00ad ", "\ufeff"])
+async def test_a_topic_that_nobody_can_see_is_refused_as_an_empty_one(notes: Notes, topic: str) -> None:
+    with pytest.raises(InvalidInput, match="The topic is empty"):
+        await notes.remember("tech", topic, "text")

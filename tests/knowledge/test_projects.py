@@ -21,6 +21,7 @@ from memory_server.knowledge.projects import (
     name_of,
     named_by_user,
     projects_meant,
+    projects_taken,
     shown_names,
 )
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -172,6 +173,51 @@ async def test_while_nothing_may_be_stored_notes_of_before_are_read_where_they_a
     assert await texts(at(store, ACME, refuse=refuse, is_elsewhere=said_elsewhere)) == set()
 
 
+async def test_that_the_name_is_of_one_project_only_does_not_count_for_another_project(store: EntryStore) -> None:
+    ours = Project("/a/shop", (), ("shop",))
+    other = Project("/b/shop", (), ("shop",))
+    is_paused = True
+
+    def refuse() -> None:
+        if is_paused:
+            raise MemoryPaused("paused")
+
+    async def elsewhere_for_the_other(_name: str, project: Project) -> bool:
+        return project == other
+
+    await before(store, "shop").remember("project-tech", "vault", "secret of a")
+    server = at(store, None, refuse=refuse, is_elsewhere=elsewhere_for_the_other)
+    for _ in range(2):
+        assert {hit.entry.body for hit in (await server.recall("secret", project=ours)).hits} == {"secret of a"}
+        assert not (await server.recall("secret", project=other)).hits
+    is_paused = False
+    assert not (await server.recall("secret", project=other)).hits
+    assert (await keys(store))["secret of a"] == "?shop"
+
+
+async def test_a_folder_that_becomes_known_counts_in_the_same_process(store: EntryStore) -> None:
+    now_ms = NOW
+    known: list[str] = []
+    asked = 0
+
+    def refuse() -> None:
+        raise MemoryPaused("paused")
+
+    async def is_known(_name: str, _project: Project) -> bool:
+        nonlocal asked
+        asked += 1
+        return bool(known)
+
+    await before(store, "backend").remember("project-tech", "vault", "old text")
+    notes = Notes(store, lambda: now_ms, Options(here=ACME, refuse=refuse, is_elsewhere=is_known))
+    assert await texts(notes) == {"old text"}
+    assert await texts(notes) == {"old text"}
+    assert asked == 1
+    known.append("/work/globex/backend")
+    now_ms += 60_000
+    assert await texts(notes) == set()
+
+
 async def test_notes_are_assigned_and_one_that_is_in_the_way_stays(store: EntryStore) -> None:
     await at(store, GLOBEX).remember("project-tech", "vault", "theirs")
     await at(store, GLOBEX).remember("project-tech", "port", "8080")
@@ -230,6 +276,21 @@ def test_a_person_names_a_project_by_its_ending(word: str, meant: list[str]) -> 
         "?backend",
         "github.com/acme/backend",
     ]
+
+
+TAKEN = [
+    ("backend", ["github.com/acme/backend"], []),
+    ("backend", ["github.com/acme/backend", "?backend"], ["?backend"]),
+    ("backend", ["/w/backend", "backend", "?backend"], ["?backend", "backend"]),
+    ("acme/backend", ["github.com/acme/backend"], []),
+    ("github.com/acme/backend", ["github.com/acme/backend"], ["github.com/acme/backend"]),
+    ("", [""], []),
+]
+
+
+@pytest.mark.parametrize(("word", "known", "taken"), TAKEN)
+def test_a_name_takes_only_notes_that_have_nothing_else(word: str, known: list[str], taken: list[str]) -> None:
+    assert projects_taken(word, known) == taken
 
 
 def test_a_bare_name_is_no_place() -> None:

@@ -80,7 +80,7 @@ class Notes:
     _publishing: asyncio.Task[None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.settling = Settling(self.store, self.options.is_elsewhere, self.options.refuse)
+        self.settling = Settling(self.store, self.options.is_elsewhere, self.options.refuse, self.clock)
 
     def project_of(self, given: Project | None = None) -> Project | None:
         """The project of a caller; None: it is not known."""
@@ -111,7 +111,7 @@ class Notes:
         _check(kind)
         self.options.refuse()
         topic = " ".join(without_surrogates(topic).split())
-        if not topic:
+        if not index_form(topic).strip():
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
         here = self.project_of(project)
         given = usable(

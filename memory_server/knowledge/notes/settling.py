@@ -16,6 +16,9 @@ from memory_server.knowledge.projects import Project, name_of, unsettled
 log = logging.getLogger(__name__)
 NOTES = Scope("notes")
 OF_PROJECTS = Filter(kinds=("project-tech",), archived=None)
+_FOLDERS_KNOWN_MS = 60_000
+"""So long the answer of `is_elsewhere` counts. It reads all conversations, and while nothing may be stored each recall
+asks it. Ours: in a minute nobody begins to work in another folder and wants its notes here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,14 @@ class Moved:
     in_the_way: tuple[Entry, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _FoldersKnown:
+    """What `is_elsewhere` said of a name and a project. `asked_ms`: when, in milliseconds since 1970."""
+
+    elsewhere: bool
+    asked_ms: int
+
+
 @dataclass(eq=False)
 class Settling:
     """Gives notes of before to the project whose folder is worked in. `is_elsewhere`: whether another folder than that
@@ -35,7 +46,8 @@ class Settling:
     store: EntryStore
     is_elsewhere: Callable[[str, Project], Awaitable[bool]]
     refuse: Callable[[], None]
-    _elsewhere: dict[str, bool] = field(default_factory=dict, init=False)
+    clock: Callable[[], int]
+    _folders_known: dict[tuple[str, str], _FoldersKnown] = field(default_factory=dict, init=False)
 
     async def settle(self, project: Project) -> tuple[str, ...]:
         """Move the notes of before to `project`, or where several folders have their name, set them aside under it.
@@ -72,9 +84,21 @@ class Settling:
         own = {name, project.key, *project.former_keys}
         if any(name_of(key) == name for key in held if key not in own):
             return False
-        if name not in self._elsewhere:
-            self._elsewhere[name] = await self.is_elsewhere(name, project)
-        return not self._elsewhere[name]
+        return not await self._is_elsewhere(name, project)
+
+    async def _is_elsewhere(self, name: str, project: Project) -> bool:
+        """The answer of `is_elsewhere`, which is kept for a short time: it depends on the project too."""
+        now_ms = self.clock()
+        current = {
+            asked: known
+            for asked, known in self._folders_known.items()
+            if 0 <= now_ms - known.asked_ms < _FOLDERS_KNOWN_MS
+        }
+        if (name, project.key) not in current:
+            elsewhere = await self.is_elsewhere(name, project)
+            current[name, project.key] = _FoldersKnown(elsewhere, now_ms)
+        self._folders_known = current
+        return current[name, project.key].elsewhere
 
     async def waiting(self, project: Project) -> dict[str, int]:
         """How many notes have only a name of the project's folder, which other folders have too; by name."""
