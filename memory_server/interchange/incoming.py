@@ -135,7 +135,9 @@ class Incoming:
             self.lost[EMPTY_OR_PRIVATE] += 1
             return
         fields = public_value(fields)
-        title = " ".join(without_private(title).split())[:MAX_KEY_CHARS] or (beginning(body) if place == "notes" else "")
+        title = " ".join(without_private(title).split())[:MAX_KEY_CHARS] or (
+            beginning(body) if place == "notes" else ""
+        )
         kind, project = fields.setdefault("kind", "domain"), fields.get("project", "")
         topic = (kind, project, index_form(title))
         if fields.pop("key", False) and topic not in self._keys:
