@@ -94,6 +94,13 @@ def shortened(message: Message) -> Message:
     return replace(message, content=both_ends(content)) if content else message
 
 
+def loses_its_middle(message: Message) -> bool:
+    """Whether `shortened` leaves out something of `message` that is not private."""
+    if len(message.content) <= MAX_CONTENT_CHARS:
+        return False
+    return len(without_private(message.content)) > MAX_CONTENT_CHARS
+
+
 def calls_forget(message: Any) -> bool:
     """Whether a message of a client, in the form of Anthropic or OpenAI, calls a tool `forget`, which clients give a
     prefix. Nothing of such a turn is stored."""
