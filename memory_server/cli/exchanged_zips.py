@@ -3,6 +3,7 @@ gigabytes, of which nothing is unpacked."""
 
 from __future__ import annotations
 
+import lzma
 import zipfile
 import zlib
 from datetime import UTC, datetime
@@ -27,7 +28,15 @@ def read_zip(source: Path | BinaryIO) -> Tree:
     try:
         with zipfile.ZipFile(source) as archive:
             return _tree_of(archive)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, zlib.error, OSError, ValueError) as error:
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        NotImplementedError,
+        zlib.error,
+        lzma.LZMAError,
+        OSError,
+        ValueError,
+    ) as error:
         raise NotThisFormat(
             "is a zip archive that cannot be read ({reason}); load it again, or unpack it and give the folder.", error
         ) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -18,9 +18,16 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import MAX_TEXT_CHARS, ShortTermMemory, conversation_id_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import MAX_CONTENT_CHARS, NOTHING, Message, context_text, storable
-from memory_server.kernel.private import to_keep
-from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.messages import (
+    MAX_CONTENT_CHARS,
+    NOTHING,
+    Message,
+    context_text,
+    storable,
+    without_surrogates,
+)
+from memory_server.kernel.private import EMPTY_PART, PublicMessages, emptied, without_private
+from memory_server.kernel.recalled_block import as_said, without_recalled
 from memory_server.storage.json_store import codec
 from sandbox.chats import chat
 from sandbox.chats.left_out import UNDATED
@@ -120,8 +127,11 @@ def add_file(
     if by_character and header.get("char") is not None:
         usual = conversation_id_of(header["char"])
     roles = {names[who]: role for who, role in (("user", "user"), ("char", "assistant")) if who in names}
+    text = data.decode("utf-8-sig", errors="replace")
+    if text.lstrip()[:1] not in ("[", "{"):
+        text = emptied(text)  # a private part may have lines that begin as those of another speaker
     try:
-        file = chat.read(data.decode(errors="replace"), zone, roles)
+        file = chat.read(text, zone, roles)
     except chat.ChatError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     if file.note:
@@ -159,15 +169,16 @@ def take(
     grouped = {name: [*memories] for name, memories in others.items()}
     equal: Counter[str] = Counter()
     for number, rows in enumerate(conversations, 1):
+        public: defaultdict[str, PublicMessages] = defaultdict(PublicMessages)
         for exchange in _exchanges(incoming, rows, usual, names, number if len(conversations) > 1 else None):
-            kept = tuple(to_keep(as_said(exchange.messages)))
+            kept = public[exchange.conversation_id].of(as_said(exchange.messages))
             if not any(message.content.strip() for message in kept):
                 incoming.lost[PRIVATE_OR_EMPTY] += 1
                 continue
             first = exchange.known_by()
             equal[first] += 1
             memory = memory_of(exchange.conversation_id, kept, f"{first}\0{equal[first]}")
-            beginning = exchange.messages[0].content[:40]
+            beginning = kept[0].content[:40]
             if incoming.fits(_("the exchange that begins with `{content}`", beginning), memory):
                 grouped.setdefault(exchange.conversation_id, []).append(memory)
     for name, memories in grouped.items():
@@ -238,8 +249,7 @@ def _exchanges(
             yield exchange
             exchange = _Exchange(conversation_id)
         if not exchange.messages:
-            typed = _filled(row["content"], names) if row.get("attached") else ""
-            exchange = _Exchange(conversation_id, typed or None)
+            exchange = _Exchange(conversation_id, _known_text(row, names))
         exchange.messages += dated
     if exchange.messages:
         yield exchange
@@ -247,11 +257,10 @@ def _exchanges(
 
 @dataclass(slots=True)
 class _Exchange:
-    """Messages that become one memory. `typed`: the first of them without what is attached to it, by which the memory
-    is known; None: that has no other words."""
+    """Messages that become one memory. `known_text`: what `_known_text` gives for the first of them."""
 
     conversation_id: str
-    typed: str | None = None
+    known_text: str = ""
     messages: list[Message] = field(default_factory=list)
 
     def continues_with(self, messages: Sequence[Message], conversation_id: str) -> bool:
@@ -267,22 +276,39 @@ class _Exchange:
     def known_by(self) -> str:
         """What is the same each time for this exchange, also if it has grown meanwhile."""
         first = self.messages[0]
-        typed = first.content if self.typed is None else self.typed
-        return "\0".join((self.conversation_id, first.role, typed, str(first.time_ms)))
+        return "\0".join((self.conversation_id, first.role, self.known_text, str(first.time_ms)))
+
+
+def _known_text(row: chat.Message, names: Mapping[str, str]) -> str:
+    """The text by which the memory of an exchange that begins with this row is known: what was typed, or else the
+    beginning of what is attached. An id is made of it; it is not stored."""
+    typed = _filled(row["content"], names) if row.get("attached") else ""
+    return typed or without_surrogates(_filled(whole(row)["content"], names)[:MAX_CONTENT_CHARS])
 
 
 def _messages(row: chat.Message, names: Mapping[str, str]) -> list[Message]:
-    """A row as a message; one that is too long becomes several. Raises InvalidInput: it cannot be stored."""
+    """A row as a message; one that is too long becomes several, of what is not private. Raises InvalidInput: it cannot
+    be stored."""
     time_ms = row.get("timestamp")
     who = {"user": "user", "assistant": "char"}.get(row["role"], "")
     if time_ms is not None and time_ms < _FIRST_PLAUSIBLE_MS:
         raise InvalidInput("its timestamp {time} is not in milliseconds since 1970", time_ms)
     text = _filled(whole(row)["content"], names)
+    if len(text) > MAX_CONTENT_CHARS:
+        # A private or recalled part that is cut would not be known in its middle.
+        text = _public(text)
     name = row.get("name") or names.get(who)
     starts = range(0, len(text), MAX_CONTENT_CHARS) or (0,)
     parts = [text[start : start + MAX_CONTENT_CHARS] for start in starts]
     speaker = None if name is None else str(name)
     return [storable(Message(row["role"], part, time_ms, speaker)) for part in parts]
+
+
+def _public(text: str) -> str:
+    """What may be stored of a text. One that is wholly private stays known as such, because of its answer."""
+    said = without_recalled(text)
+    public = without_private(said)
+    return public if public or not said else EMPTY_PART
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from memory_server.conversations.contents import Contents
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import Incoming, Tables, document, fields_of, list_of, milliseconds_of, texts
 from memory_server.kernel.messages import Message, without_surrogates
-from memory_server.kernel.private import to_keep
+from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.text import beginning
 from sandbox.locale import _
 
@@ -53,7 +53,7 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
         _note(found, f"observation {number}", row, title, body or title, tags)
     for number, row in enumerate(tables.get("session_summaries", ()), 1):
         body = "\n\n".join(f"{name.replace('_', ' ')}: {text}" for name in _SUMMARY if (text := _text(row.get(name))))
-        _note(found, f"summary {number}", row, beginning(_text(row.get("request"))), body, ["session"])
+        _note(found, f"summary {number}", row, beginning(without_private(_text(row.get("request")))), body, ["session"])
     memories = {memory.id: memory for memory in _prompts(found, tables, usual)}
     found.conversations = [Contents(usual, tuple(memories.values()))] if memories else []
     found.lost[_("answers to prompts, which claude-mem does not keep")] += len(memories)

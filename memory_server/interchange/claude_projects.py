@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_server.interchange.incoming import Incoming, milliseconds_of
+from memory_server.kernel.private import EMPTY_PART, emptied, without_private
+from memory_server.kernel.recalled_block import without_recalled
 from memory_server.knowledge.entry import MAX_BODY_CHARS
 from sandbox.locale import _
 
@@ -40,7 +42,7 @@ def take(incoming: Incoming, projects: Sequence[Any], memories: Sequence[Any], n
         if not isinstance(row, Mapping) or not is_project(row):
             incoming.skipped.append((place, _("it is not a project of Claude")))
             continue
-        names[str(row["uuid"])] = _text(row.get("name"))
+        names[str(row["uuid"])] = without_private(_text(row.get("name")))
         _take_project(incoming, place, row)
     for number, row in enumerate(memories, 1):
         place = _("memory {number}", number)
@@ -54,7 +56,8 @@ def _take_project(incoming: Incoming, place: str, row: Mapping[str, Any]) -> Non
     if row.get("is_starter_project") is True:
         incoming.lost[_STARTER] += 1
         return
-    name, uuid = _text(row.get("name")), str(row["uuid"])
+    uuid = str(row["uuid"])
+    name = without_private(_text(row.get("name")))
     updated_ms = milliseconds_of(row.get("updated_at"))
     created_ms = milliseconds_of(row.get("created_at")) or updated_ms
     texts = [_text(row.get(field)) for field in ("description", "prompt_template")]
@@ -121,7 +124,8 @@ def _kind_of(project: str) -> dict[str, Any]:
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
     """Heading and text of each section; what is before the first has the heading ''. A section that is too long for a
-    note becomes several."""
+    note becomes several, of what is not private; one that is wholly private is given, so that it is counted."""
+    text = emptied(text)
     headings = list(_HEADING.finditer(text))
     ends = [*(heading.start() for heading in headings), len(text)]
     sections = [("", text[: ends[0]])]
@@ -129,6 +133,8 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
         sections.append((heading[1].strip(), text[heading.end() : end]))
     for title, section in sections:
         body = section.strip()
+        if len(body) > MAX_BODY_CHARS:
+            body = without_recalled(without_private(body)) or EMPTY_PART
         for start in range(0, len(body), MAX_BODY_CHARS):
             yield (f"{title} {start // MAX_BODY_CHARS + 1}" if start else title), body[start : start + MAX_BODY_CHARS]
 

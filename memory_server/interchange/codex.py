@@ -18,7 +18,7 @@ from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
-from memory_server.kernel.private import calls_forget
+from memory_server.kernel.private import calls_forget, emptied
 
 _USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE = "user_message", "item_completed", "message"
 _REQUESTS = ("## My request for Codex:\n", "## My request for Codex:")
@@ -191,6 +191,7 @@ class _Session:
 
     def _said(self, text: str, time_ms: int | None) -> TranscriptTurn | None:
         """Add what the user said; the turn before it, if it begins another one."""
+        text = emptied(text)
         for mark in _REQUESTS:
             text = text.rpartition(mark)[2]
         words = text.strip()

@@ -18,7 +18,7 @@ from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
-from memory_server.kernel.private import calls_forget
+from memory_server.kernel.private import calls_forget, emptied
 from memory_server.storage.json_store import codec
 
 _OF_THE_CLIENT = (
@@ -121,6 +121,7 @@ def _words(found: Incoming, record: Mapping[str, Any]) -> str:
     if text.lstrip().startswith(_OF_THE_CLIENT):
         found.lost[places.FOR_THE_MODEL] += 1
         return ""
+    text = emptied(text)
     for mark in _ADDED:
         words, added, _rest = text.partition(mark)
         if added and mark == _ADDED[0]:

@@ -19,7 +19,7 @@ from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES
 from memory_server.kernel.messages import LAST_MS
-from memory_server.kernel.private import without_private
+from memory_server.kernel.private import emptied, without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
 from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
@@ -30,8 +30,10 @@ from sandbox.chats.joined_lines import joined_values
 from sandbox.locale import _, clause
 
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_BETWEEN_ITEMS = "\0"
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
+EMPTY_OR_PRIVATE = _("entries without text, or all of it private")
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
 Tables = Mapping[str, list[Mapping[str, Any]]]
@@ -130,9 +132,12 @@ class Incoming:
         an entry; with `key` True its title is a topic, of which a kind and project have one."""
         body = without_recalled(without_private(body))
         if not body.strip():
-            self.lost[_("entries without text, or all of it private")] += 1
+            self.lost[EMPTY_OR_PRIVATE] += 1
             return
-        title = " ".join(title.split())[:MAX_KEY_CHARS] or (beginning(body) if place == "notes" else "")
+        fields = public_value(fields)
+        title = " ".join(without_private(title).split())[:MAX_KEY_CHARS] or (
+            beginning(body) if place == "notes" else ""
+        )
         kind, project = fields.setdefault("kind", "domain"), fields.get("project", "")
         topic = (kind, project, index_form(title))
         if fields.pop("key", False) and topic not in self._keys:
@@ -154,6 +159,21 @@ class Incoming:
     @property
     def count(self) -> int:
         return sum(contents.count for contents in self.conversations) + sum(map(len, self.entries.values()))
+
+
+def public_value(value: Any) -> Any:
+    """A value of JSON without the private parts of the texts in it; such a part may go over several items of a list."""
+    if isinstance(value, str):
+        return without_private(value)
+    if isinstance(value, Mapping):
+        return {name: public_value(item) for name, item in value.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    if value and all(isinstance(item, str) for item in value):
+        items = emptied(_BETWEEN_ITEMS.join(value)).split(_BETWEEN_ITEMS)
+        public = [without_private(item) for item in items]
+        return [kept for kept, item in zip(public, items, strict=True) if kept or not item]
+    return [public_value(item) for item in value]
 
 
 def is_uuid(text: str) -> bool:

@@ -18,8 +18,9 @@ from typing import Any
 
 from memory_server.conversations.contents import Contents
 from memory_server.interchange.chats import memory_of
-from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.incoming import EMPTY_OR_PRIVATE, Incoming, NotThisFormat
 from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.private import without_private
 from memory_server.storage.json_store import codec
 from sandbox.locale import _
 
@@ -104,7 +105,11 @@ def read(data: bytes, usual: str) -> Incoming:
         title = f"{name} ({kind})" if kind else name
         # The same entity gets the same id each time, so that importing a newer file replaces it.
         memory = memory_of(usual, (), f"official memory server\n{usual}\n{name}", pinned=True)
-        memory = replace(memory, text=without_surrogates("\n".join([title, *observations, *lines[name]])))
+        text = without_private("\n".join([title, *observations, *lines[name]]))
+        if not text.strip():
+            found.lost[EMPTY_OR_PRIVATE] += 1
+            continue
+        memory = replace(memory, text=without_surrogates(text))
         if found.fits(_("entity {name}", name), memory):
             memories.append(memory)
     found.conversations = [Contents(usual, tuple(memories))]

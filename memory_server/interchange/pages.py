@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memory_server.interchange.incoming import Incoming, NotThisFormat, milliseconds_of, texts
+from memory_server.kernel.private import emptied
 from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.entries import front_matter
 from sandbox.locale import _
@@ -58,6 +59,7 @@ def take(
         except (front_matter.Unreadable, UnicodeDecodeError) as error:
             found.skipped.append((path, str(error)))
             continue
+        text = emptied(text)  # a private part may go over several sections
         if is_ours(text):
             found.skipped.append((path, _OURS))
             continue

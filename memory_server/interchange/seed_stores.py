@@ -6,7 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_server.interchange.incoming import Incoming, Tables, fields_of, is_uuid, milliseconds_of, texts
+from memory_server.interchange.incoming import (
+    EMPTY_OR_PRIVATE,
+    Incoming,
+    Tables,
+    fields_of,
+    is_uuid,
+    milliseconds_of,
+    public_value,
+    texts,
+)
+from memory_server.kernel.private import without_private
 from sandbox.locale import _
 
 TABLES = {
@@ -61,17 +71,21 @@ def read_refs(data: bytes) -> Incoming:
             found.skipped.append((place, _("it is not a ref")))
     for name, entry in live.items():
         importance, source = entry.get("importance"), entry.get("source")
+        body = without_private(str(entry.get("content") or ""))
+        if not body.strip():
+            found.lost[EMPTY_OR_PRIVATE] += 1
+            continue
         values = {
             "ref": name,
-            "title": str(entry.get("summary") or ""),
-            "body": str(entry.get("content") or ""),
-            "tags": texts(entry.get("tags")),
+            "title": without_private(str(entry.get("summary") or "")),
+            "body": body,
+            "tags": public_value(texts(entry.get("tags"))),
             "created_ms": milliseconds_of(entry.get("createdAt")),
             "updated_ms": milliseconds_of(entry.get("updatedAt") or entry.get("createdAt")),
             "expires_ms": milliseconds_of(entry.get("expiresAt")) or None,
             "importance": importance if isinstance(importance, int | float) and 0 <= importance <= 1 else None,
             "source": source if isinstance(source, str) else None,
-            "metadata": fields_of(entry.get("metadata")),
+            "metadata": public_value(fields_of(entry.get("metadata"))),
         }
         found.take(name, f"refs/{entry.get('namespace') or 'short-term'}", values)
     return found

@@ -17,7 +17,7 @@ from typing import Any
 from memory_server.interchange.spoken_places import WITHOUT_THE_USER
 from memory_server.interchange.transcripts import Reading, reading_of
 from memory_server.kernel.messages import Message
-from memory_server.kernel.private import calls_forget, shortened, without_private
+from memory_server.kernel.private import calls_forget, loses_its_middle, shortened, without_private
 from memory_server.kernel.recalled_block import as_said
 
 
@@ -64,10 +64,17 @@ class TranscriptTurn:
     def messages(self, answer: Message | None) -> tuple[Message, ...]:
         """What is stored of it, with this answer. What the model says of words that are wholly private is left out. Of
         a message that is too long, both ends are kept."""
-        asked = tuple(map(shortened, as_said(self.asked)))
+        return tuple(map(shortened, self._unshortened(answer)))
+
+    def count_of_shortened(self, answer: Message | None) -> int:
+        """Of how many messages that `messages` gives the middle is left out."""
+        return sum(map(loses_its_middle, self._unshortened(answer)))
+
+    def _unshortened(self, answer: Message | None) -> tuple[Message, ...]:
+        asked = as_said(self.asked)
         if any(not without_private(message.content) for message in asked if message.role == "user"):
             return tuple(message for message in asked if message.role == "user")
-        return (*asked, *map(shortened, as_said([answer] if answer is not None else [])))
+        return (*asked, *as_said([answer] if answer is not None else []))
 
 
 def turns_of(rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None) -> Iterator[TranscriptTurn]:

@@ -77,9 +77,16 @@ def rows_of(line: bytes, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
     if row:
         yield row
         return
-    values, rest = joined_values(line.decode(errors="replace"))
-    yield from (value for value in values if isinstance(value, dict))
-    left_out[places.DAMAGED] += bool(rest)
+    try:
+        values, rest = [codec.loads(line)], ""
+    except ValueError:
+        values, rest = joined_values(line.decode(errors="replace"))
+    for value in values:
+        if isinstance(value, dict):
+            yield value
+        else:
+            left_out[places.unknown_record(type(value).__name__)] += 1
+    left_out[places.DAMAGED] += bool(rest.strip())
 
 
 def role_of(row: Mapping[str, Any]) -> str:

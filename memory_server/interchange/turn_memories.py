@@ -12,7 +12,7 @@ from memory_server.interchange import spoken_places as places
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.kernel.messages import MAX_CONTENT_CHARS, storable
+from memory_server.kernel.messages import storable
 from memory_server.kernel.private import to_keep
 from sandbox.locale import _
 
@@ -68,8 +68,7 @@ class TurnMemories:
             self.found.lost[places.PRIVATE] += 1
             return None
         messages = tuple(map(storable, kept))
-        spoken_in_turn = turn.asked + turn.answers[-1:]
-        self.found.lost[places.SHORTENED] += sum(len(message.content) > MAX_CONTENT_CHARS for message in spoken_in_turn)
+        self.found.lost[places.SHORTENED] += turn.count_of_shortened(answer)
         session = str(turn.first.get("sessionId") or "")
         spoken = (part for message in messages for part in (message.role, message.content))
         known_by = "\0".join((turn.id_in(session), *spoken))

@@ -17,10 +17,24 @@ from memory_server.kernel.times import local
 from sandbox.locale import _
 
 _TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
+EMPTY_PART = "<private></private>"
+"""What stands for a private part, or for a message that is wholly private, after its words were removed."""
 
 
 def without_private(text: str) -> str:
     """`text` without its private parts; a text without such tags is returned unchanged. Linear in the length."""
+    parts = _public_parts(text)
+    return text if len(parts) == 1 else "".join(parts).strip()
+
+
+def emptied(text: str) -> str:
+    """`text` with empty tags for each private part, so that it can be split at lines or headings: no piece has anything
+    private, and a piece that had nothing else is still known as wholly private."""
+    return EMPTY_PART.join(_public_parts(text))
+
+
+def _public_parts(text: str) -> list[str]:
+    """What stands before, between and after the private parts; a text without such tags is the only one."""
     kept: list[str] = []
     open_tags = place = 0
     for tag in _TAG.finditer(text):
@@ -32,32 +46,43 @@ def without_private(text: str) -> str:
         if open_tags:
             open_tags -= 1
         else:
-            kept.clear()
+            kept = [""]
         place = tag.end()
-    if not open_tags:
-        if not place:
-            return text
-        kept.append(text[place:])
-    return "".join(kept).strip()
+    kept.append("" if open_tags else text[place:])
+    return kept
 
 
 def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
     """The messages as they may be stored: without private parts, without messages that were wholly private, and without
     the answers to a user's message that was wholly private, because they speak of it."""
-    kept: list[Message] = []
-    answers_private = answered = False
-    for message in messages:
+    return PublicMessages().of(messages)
+
+
+@dataclass(slots=True)
+class PublicMessages:
+    """What `to_keep` gives for a conversation that comes in several parts: the answer to a message that was wholly
+    private may stand in a later part. `answers_private`: the next answer speaks of such a message."""
+
+    answers_private: bool = False
+    answered: bool = False
+
+    def of(self, messages: Iterable[Message]) -> tuple[Message, ...]:
+        """The messages of the next part as they may be stored."""
+        kept = (self._kept(message) for message in messages)
+        return tuple(message for message in kept if message is not None)
+
+    def _kept(self, message: Message) -> Message | None:
         content = without_private(message.content) if isinstance(message.content, str) else message.content
         all_private = content is not message.content and not content
         if message.role == "user":
             # An answer to two messages speaks of both.
-            answers_private, answered = all_private or (answers_private and not answered), False
+            self.answers_private = all_private or (self.answers_private and not self.answered)
+            self.answered = False
         elif message.role == "assistant":
-            answered = True
-        if all_private or (answers_private and message.role == "assistant"):
-            continue
-        kept.append(message if content is message.content else replace(message, content=content))
-    return tuple(kept)
+            self.answered = True
+        if all_private or (self.answers_private and message.role == "assistant"):
+            return None
+        return message if content is message.content else replace(message, content=content)
 
 
 def shortened(message: Message) -> Message:
@@ -67,6 +92,13 @@ def shortened(message: Message) -> Message:
         return message
     content = without_private(message.content)
     return replace(message, content=both_ends(content)) if content else message
+
+
+def loses_its_middle(message: Message) -> bool:
+    """Whether `shortened` leaves out something of `message` that is not private."""
+    if len(message.content) <= MAX_CONTENT_CHARS:
+        return False
+    return len(without_private(message.content)) > MAX_CONTENT_CHARS
 
 
 def calls_forget(message: Any) -> bool:

@@ -8,7 +8,9 @@ export and in schemas that were drawn from real ones (from 2023 to 2026); OpenAI
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandbox.chats import left_out
@@ -41,35 +43,80 @@ _CREATE_CANVAS = "canmore.create_textdoc"
 
 
 def read(conversation: Mapping[str, Any]) -> Reading:
-    """The messages of the current branch; what else the tree holds is counted."""
+    """The messages of the current branch, or of that with the newest message; what else the tree holds is counted."""
     reading = Reading()
-    nodes = mapping_in(conversation, "mapping")
-    leaf = conversation.get("current_node") or _latest_leaf(nodes)
+    entries = mapping_in(conversation, "mapping")
+    nodes = {name: node for name, node in entries.items() if isinstance(node, Mapping)}
+    leaf = conversation.get("current_node")
+    if not isinstance(leaf, str) or leaf not in nodes:
+        leaf = _latest_leaf(nodes)
     branch = _branch(nodes, leaf)
     place = _("a message of {title!r}", text_in(conversation, "title")[:60])
     for name in branch:
         _read_message(mapping_in(nodes[name], "message"), place, reading)
-    for name in nodes.keys() - set(branch):
-        if _holds_something(mapping_in(nodes[name], "message")):
-            reading.left_out[left_out.BRANCHES] += 1
+    reading.left_out.update(_beside(nodes, branch))
     return reading
 
 
-def _branch(nodes: Mapping[str, Any], leaf: Any) -> list[str]:
+def _branch(nodes: Mapping[str, Mapping[str, Any]], leaf: str | None) -> list[str]:
     """The names of the nodes from the root to this one."""
+    parents = _Parents(nodes)
     names: dict[str, None] = {}
-    while isinstance(leaf, str) and leaf not in names and isinstance(nodes.get(leaf), Mapping):
+    while leaf is not None and leaf not in names:
         names[leaf] = None
-        leaf = nodes[leaf].get("parent")
+        leaf = parents.of(leaf)
     return list(names)[::-1]
 
 
-def _latest_leaf(nodes: Mapping[str, Any]) -> str | None:
-    """The leaf with the newest message, for files without a current branch."""
+class _Parents:
+    """The node before each node, also where the node that it names is not in the file."""
+
+    def __init__(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        self._nodes = nodes
+        self._naming: dict[str, str] = {}
+        for name, node in nodes.items():
+            self._naming |= {child: name for child in list_in(node, "children") if isinstance(child, str)}
+        names = list(nodes)
+        self._earlier = dict(zip(names[1:], names, strict=False))
+        self._by_time = sorted((_seconds(mapping_in(node, "message")), name) for name, node in nodes.items())
+
+    def of(self, name: str) -> str | None:
+        """The parent; if it is not in the file, the node that names it as a child, or else the newest that is older.
+        None: this is the root, or nothing stands before it."""
+        parent = self._nodes[name].get("parent")
+        if not isinstance(parent, str):
+            return None
+        if parent in self._nodes:
+            return parent
+        if parent in self._naming:
+            return self._naming[parent]
+        seconds = _seconds(mapping_in(self._nodes[name], "message"))
+        if seconds > 0:
+            place = bisect_left(self._by_time, (seconds, ""))
+            older_seconds, older = self._by_time[place - 1] if place else (0, "")
+            return older if older_seconds > 0 else None
+        return self._earlier.get(name)
+
+
+def _beside(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> Counter[str]:
+    """How many nodes that hold something are not on the branch."""
+    positions = {name: position for position, name in enumerate(nodes)}
+    named = [node.get("parent") for node in nodes.values()]
+    parents = [positions.get(parent) if isinstance(parent, str) else None for parent in named]
+    begins = [not isinstance(parent, str) for parent in named]
+    # A node that holds nothing is not counted, but others may stand below it.
+    holding = {name for name, node in nodes.items() if _holds_something(mapping_in(node, "message"))}
+    on_branch = [positions[name] for name in branch]
+    called = left_out.beside_the_branch(parents, begins, on_branch)
+    return Counter(called[positions[name]] for name in holding if positions[name] in called)
+
+
+def _latest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The leaf with the newest message."""
     latest: str | None = None
     latest_seconds = -1.0
     for name, node in nodes.items():
-        if not isinstance(node, Mapping) or node.get("children"):
+        if any(child in nodes for child in list_in(node, "children") if isinstance(child, str)):
             continue
         seconds = _seconds(mapping_in(node, "message"))
         if seconds > latest_seconds:

@@ -41,32 +41,51 @@ _PASTED = "paste"
 
 def read(conversation: Mapping[str, Any]) -> Reading:
     """The messages of the branch that ends with the last message, where messages name their parents; what else the
-    conversation holds is counted."""
+    conversation holds is counted. Messages stand in the order of their times: one whose parent is not in the file
+    continues the message before it."""
     reading = Reading()
     all_rows = list_in(conversation, "chat_messages")
     rows = [row for row in all_rows if isinstance(row, Mapping)]
-    branch = _branch(rows, conversation.get("current_leaf_message_uuid"))
+    parents = _parents(rows)
+    branch = _branch(rows, parents, conversation.get("current_leaf_message_uuid"))
     place = _("a message of {title!r}", text_in(conversation, "name")[:60])
-    for row in branch:
-        _read_message(row, place, reading)
+    for position in branch:
+        _read_message(rows[position], place, reading)
     reading.left_out[left_out.unknown_kind("message")] += len(all_rows) - len(rows)
-    reading.left_out[left_out.BRANCHES] += len(rows) - len(branch)
+    begins = [_begins(rows, position) for position in range(len(rows))]
+    reading.left_out.update(left_out.beside_the_branch(parents, begins, branch).values())
     if text_in(conversation, "summary"):
         reading.left_out[left_out.CHAT_SUMMARIES] += 1
     return reading
 
 
-def _branch(rows: Sequence[Mapping[str, Any]], leaf: Any) -> Sequence[Mapping[str, Any]]:
-    by_id = {row["uuid"]: row for row in rows if isinstance(row.get("uuid"), str)}
-    if not any(str(row.get("parent_message_uuid")) in by_id for row in rows):
-        return rows
-    row: Mapping[str, Any] | None = by_id.get(str(leaf), rows[-1])
-    branch: list[Mapping[str, Any]] = []
-    while row is not None:
-        branch.append(row)
-        by_id.pop(str(row.get("uuid")), None)
-        row = by_id.get(str(row.get("parent_message_uuid")))
-    return branch[::-1]
+def _parents(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
+    """The position of the parent of each message; None: it is not in the file."""
+    positions = {row["uuid"]: position for position, row in enumerate(rows) if isinstance(row.get("uuid"), str)}
+    return [positions.get(str(row.get("parent_message_uuid"))) for row in rows]
+
+
+def _branch(rows: Sequence[Mapping[str, Any]], parents: Sequence[int | None], leaf: Any) -> list[int]:
+    """The positions of the messages from the first one to this leaf, or to the last message."""
+    if all(parent is None for parent in parents):
+        return list(range(len(rows)))
+    leaves = [position for position, row in enumerate(rows) if leaf and row.get("uuid") == leaf]
+    position: int | None = leaves[-1] if leaves else len(rows) - 1
+    branch: dict[int, None] = {}
+    while position is not None and position not in branch:
+        branch[position] = None
+        before = parents[position]
+        if before is None and not _begins(rows, position):
+            before = position - 1
+        position = before
+    return list(reversed(branch))
+
+
+def _begins(rows: Sequence[Mapping[str, Any]], position: int) -> bool:
+    """Whether the chat begins with this message: it is the first one, or an edited first one, which names the same
+    parent."""
+    root = rows[0].get("parent_message_uuid")
+    return position == 0 or (bool(root) and rows[position].get("parent_message_uuid") == root)
 
 
 def _read_message(row: Mapping[str, Any], place: str, reading: Reading) -> None:

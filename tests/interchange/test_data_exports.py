@@ -290,11 +290,22 @@ def _says_it_is_small(name: str) -> None:
     Path(name).write_bytes(data)
 
 
+def _damaged_lzma(name: str) -> None:
+    with zipfile.ZipFile(name, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("conversations.json", json.dumps([CLAUDE_CHAT]))
+    data = bytearray(Path(name).read_bytes())
+    # After the header of 30 bytes and the name: four bytes of the version and the size of the properties of LZMA.
+    start = 30 + len("conversations.json") + 4
+    data[start : start + 5] = b"\xff" * 5
+    Path(name).write_bytes(data)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
         (_with_password, "is a zip archive with a password; unpack it and give the folder"),
         (_cut, "is a zip archive that cannot be read"),
+        (_damaged_lzma, "is a zip archive that cannot be read"),
         (_says_it_is_small, "is a zip archive that cannot be read"),
     ],
 )

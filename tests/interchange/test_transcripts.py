@@ -18,7 +18,7 @@ from memory_server.interchange import spoken_places as places
 from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.spoken_places import PLACES, TEXT, Place
 from memory_server.interchange.transcript_turns import turns_of
-from memory_server.interchange.transcripts import reading_of
+from memory_server.interchange.transcripts import reading_of, rows_of
 from memory_server.interchange.turn_memories import TurnMemories
 
 Line = dict[str, Any]
@@ -286,3 +286,23 @@ def test_of_a_message_that_is_too_long_both_ends_come_and_the_cut_is_counted() -
     assert "Why does it crash?" in memory.text
     assert "tarragon" in memory.text
     assert found.lost[places.SHORTENED] == 1
+
+
+def test_a_middle_that_is_only_private_is_not_counted_as_left_out() -> None:
+    log = "12:00 INFO worker done\n" * 6_000
+    rows = [user(f"Hello <private>{log}</private>"), assistant("Hi.")]
+    found = Incoming()
+    TurnMemories(found, "default", lambda folder: folder).add("/s.jsonl", turns_of(rows))
+    assert found.lost[places.SHORTENED] == 0
+    ended = turn_ended(event_of(event("Stop", prompt_id=None)), transcript(*rows))
+    assert ended is not None
+    assert not ended.is_shortened
+
+
+def test_a_line_that_is_json_and_not_an_object_is_unknown_and_not_damaged() -> None:
+    left_out: Counter[str] = Counter()
+    assert [row for line in (b'["a"]', b"7", b'{"type": "x"}') for row in rows_of(line, left_out)] == [{"type": "x"}]
+    assert left_out[places.DAMAGED] == 0
+    assert sum(left_out.values()) == 2
+    assert list(rows_of(b'{"type": "x', left_out)) == []
+    assert left_out[places.DAMAGED] == 1

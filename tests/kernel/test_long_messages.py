@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message, both_ends
-from memory_server.kernel.private import shortened, to_keep
+from memory_server.kernel.private import loses_its_middle, shortened, to_keep
 
 LOG = "12:00 INFO worker done\n" * 6_000
 
@@ -39,3 +39,10 @@ def test_what_is_private_is_left_out_before_a_message_is_shortened() -> None:
     assert "4711" not in shortened(Message("user", secret)).content
     wholly = Message("user", f"<private>{LOG}</private>")
     assert to_keep([shortened(wholly), Message("assistant", "4711?")]) == ()
+
+
+def test_a_message_that_is_long_only_by_its_private_part_loses_nothing_else() -> None:
+    assert not loses_its_middle(Message("user", f"Look. <private>{LOG}</private> Thanks."))
+    assert not loses_its_middle(Message("user", f"<private>{LOG}</private>"))
+    assert not loses_its_middle(Message("user", "x" * MAX_CONTENT_CHARS))
+    assert loses_its_middle(Message("user", f"<private>no</private>{LOG}"))

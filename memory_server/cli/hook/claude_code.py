@@ -21,7 +21,7 @@ from typing import Any
 
 from memory_server.interchange.transcript_turns import TranscriptTurn, turns_of
 from memory_server.interchange.transcripts import answer_in, prompt_in, reading_of, row_of, rows_of_messages, time_of
-from memory_server.kernel.messages import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
+from memory_server.kernel.messages import FIRST_MS, Message, Session
 from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import as_said
 from memory_server.knowledge.projects import Project
@@ -144,8 +144,9 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
         answers = [Message("assistant", answer, answered_ms)]
     else:
         answers = _joined(ended.answers)
-    messages = ended.messages(answers[-1] if answers else None)
-    has_long = any(len(message.content) > MAX_CONTENT_CHARS for message in (*ended.asked, *answers))
+    last_answer = answers[-1] if answers else None
+    messages = ended.messages(last_answer)
+    has_long = ended.count_of_shortened(last_answer) > 0
     turn_id = ended.id_in(event.session_id or "", event.prompt_id)
     return Turn(turn_id, messages, _asked(ended, transcript), ended.forgot, is_shortened=has_long)
 
