@@ -131,8 +131,7 @@ Change = Entry | Archive | Purge
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case; `text`: held as
-    it is written, in any case of ASCII letters; `untitled`: only those without a title; `keyed`: only those with a
-    key, which an index of live ones has."""
+    it is written, in any case of ASCII letters; `untitled`: only those without a title."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -147,7 +146,6 @@ class Filter:
     ref_prefix: str = ""
     text: str = ""
     untitled: bool = False
-    keyed: bool = False
 
 
 LIVE = Filter()

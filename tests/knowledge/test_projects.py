@@ -11,8 +11,9 @@ import pytest
 from postgres_entries import entries_of_its_own
 
 from memory_server.kernel.errors import MemoryPaused
-from memory_server.knowledge.entry import Entry, Filter
+from memory_server.knowledge.entry import Entry, Filter, Operation
 from memory_server.knowledge.notes.notes import Notes
+from memory_server.knowledge.notes.settling import NOTES
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import EntryStore
 from memory_server.knowledge.projects import (
@@ -148,6 +149,19 @@ async def test_a_note_of_before_is_not_lost_where_the_project_has_one_of_its_top
         "before it had a URL": "/work/acme/backend",
     }
     assert await acme.waiting() is not None
+
+
+async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(store: EntryStore) -> None:
+    """A project of another program is not the repository of the same name."""
+    await before(store, "backend").remember("project-tech", "vault", "of the folder")
+    imported = Entry("of another program", kind="project-tech", project="backend", source="claude")
+    await store.commit(NOTES, lambda held: ([imported], None), Operation("import", "test"))
+    acme = at(store, ACME)
+    assert await texts(acme) == {"of the folder"}
+    assert await keys(store) == {"of the folder": ACME.key, "of another program": "?backend"}
+    sentence = await acme.waiting()
+    assert sentence is not None
+    assert "knowledge assign backend" in sentence
 
 
 async def test_what_was_noted_before_a_repository_had_a_url_stays_with_it(store: EntryStore) -> None:

@@ -274,7 +274,7 @@ async def test_weak_hidden_and_filtered_matches(store: EntryStore) -> None:
     assert await found(store, "errors", where=Filter(kinds=("project-tech",), projects=("bank",))) == [
         "errors of the bank"
     ]
-    counts = await store.read(NOTES, lambda held: held.counted("project", Filter(kinds=("project-tech",), keyed=True)))
+    counts = await store.read(NOTES, lambda held: held.counted("project", Filter(kinds=("project-tech",))))
     assert counts == {"shop": 1, "bank": 1}
     assert await found(store, "errors", where=Filter(tags=("错误", "x"))) == ["rust errors with anyhow"]
     assert await found(store, "errors", where=Filter(tags=("RUST",))) == ["rust errors with anyhow"]

@@ -54,7 +54,7 @@ class Settling:
         The keys of those that certainly are of the project and could not be moved, because nothing may be stored
         now."""
         former = {*project.former_keys, *project.names}
-        live_ones = Filter(OF_PROJECTS.kinds, tuple(former), keyed=True)
+        live_ones = Filter(OF_PROJECTS.kinds, tuple(former))
         if not former or not await self.store.read(NOTES, lambda held: held.count(live_ones)):
             return ()
         held = await self.store.read(NOTES, lambda held: held.counted("project", OF_PROJECTS))
@@ -65,9 +65,14 @@ class Settling:
         for name in certain:
             targets[name].insert(0, project.key)
 
+        # An imported note has no topic. Its project may be that of another program, so only the user says whose it is.
+        aside = {name: names[-1:] if name in project.names else names for name, names in targets.items()}
+
         def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             notes = held.entries(replace(OF_PROJECTS, projects=tuple(targets)), order="oldest")
-            return moved_to(held, notes, targets).moved, None
+            own = moved_to(held, [note for note in notes if note.key is not None], targets)
+            imported = moved_to(held, [note for note in notes if note.key is None], aside)
+            return (*own.moved, *imported.moved), None
 
         try:
             self.refuse()
@@ -105,7 +110,7 @@ class Settling:
         if not project.names:
             return {}
         aside = {unsettled(name): name for name in project.names}
-        where = Filter(OF_PROJECTS.kinds, tuple(aside), keyed=True)
+        where = Filter(OF_PROJECTS.kinds, tuple(aside))
         counts = await self.store.read(NOTES, lambda held: held.counted("project", where))
         return {aside[key]: count for key, count in counts.items()}
 

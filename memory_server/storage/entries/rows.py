@@ -386,7 +386,6 @@ class ScopeRows:
             (where.archived_by_ms is not None, "e.archived_ms <= ?", where.archived_by_ms),
             (held, self.HOLDS, held),
             (where.untitled, "e.title = ''"),
-            (where.keyed, "e.key IS NOT NULL"),
             (where.ref_prefix, "substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix),
         ]
         chosen = [(sql, values) for given, sql, *values in each if given]
