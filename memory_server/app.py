@@ -289,8 +289,8 @@ class App:
         if self.memories.services.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
         results: list[object] = await asyncio.gather(*load, return_exceptions=True)
-        for later in (self.sandbox.warm(), asyncio.to_thread(import_module, DECISIONS)):
-            results += await asyncio.gather(later, return_exceptions=True)
+        for load_later in (self.sandbox.warm, lambda: asyncio.to_thread(import_module, DECISIONS)):
+            results += await asyncio.gather(load_later(), return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 log.warning("warming up failed: %s", failure_text(result))
