@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -116,9 +117,21 @@ class Erasure:
         form = seen_form(text) if self.words else ""
         return bool(form) and all(word and word in form for word in self._word_forms)
 
+    @cached_property
+    def _bare_words(self) -> tuple[str, ...]:
+        return tuple(map(_bare, self.words))
+
     def may_be_in(self, text: str) -> bool:
-        """Whether all the words stand in a piece of a file, wherever in it, also as JSON escapes them."""
-        return self.has_words(_unescaped(text))
+        """Whether all the words may stand in a piece of a file, wherever in it, however often JSON escaped them. What
+        decides are the records (`trace_in`), which this must never spare."""
+        from nlp.index_terms import seen_form
+
+        bare = _bare(text)
+        form = seen_form(text)
+        return all(
+            word in form or bare_word in bare
+            for word, bare_word in zip(self._word_forms, self._bare_words, strict=True)
+        )
 
     def trace_in(self, record: Any) -> Trace | None:
         """Where a part of a file or a row of a table has all the words: in what was said, or only in a name, such as
@@ -189,10 +202,13 @@ def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All strings in a value of JSON."""
+    """All strings in a value of JSON, also in JSON that is kept as a string."""
     match value:
         case str():
             yield value
+            if value.startswith(("{", "[")):
+                with suppress(ValueError, RecursionError):
+                    yield from _strings(json.loads(value))
         case Mapping():
             for part in value.values():
                 yield from _strings(part)
@@ -226,12 +242,15 @@ def _names_in(value: Any) -> Iterator[str]:
                 yield from _names_in(part)
 
 
-def _unescaped(text: str) -> str:
-    """A text with the characters that JSON wrote as `\\u` and four digits."""
-    if "\\u" not in text:
-        return text
-    plain = _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), text)
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _bare(text: str) -> str:
+    """A text as it is compared, without what JSON escapes: backslashes and quotation marks. The same for a text and for
+    a string of JSON in a string of JSON that holds it."""
+    from nlp.index_terms import seen_form
+
+    if "\\u" in text:
+        text = _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), text)
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return seen_form(text.replace("\\", "").replace('"', ""))
 
 
 def left_out_text(count: int) -> str:

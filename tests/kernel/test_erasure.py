@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sample_memories import memory
 
@@ -18,6 +19,7 @@ from memory_server.knowledge.entry import Entry, json_of
 from memory_server.knowledge.items import item_of
 from memory_server.storage.json_store import codec
 from memory_server.storage.text_records import records_in
+from nlp.index_terms import seen_form
 
 WORDS = ("user", "tea", "ＴＥＡ", "茶葉", "t\u200bea", "Ann")
 TEXT = st.lists(st.sampled_from([*WORDS, "and"]), min_size=1, max_size=4).map(" ".join)
@@ -87,3 +89,24 @@ def test_words_that_json_wrote_with_numbers_of_characters_are_found() -> None:
     erasure = Erasure((), (), words=("咖啡",))
     assert erasure.may_be_in('{"text": "\\u5496\\u5561"}')
     assert not erasure.may_be_in('{"text": "\\u5496"}')
+
+
+ESCAPED_WORDS = st.text(st.sampled_from("ab\"\\/'{}é芒\u200b<:"), min_size=1, max_size=8)
+
+
+@given(ESCAPED_WORDS, st.integers(0, 3), st.booleans(), st.sampled_from(["", "\n", "\t", "x", '"', "\\"]))
+def test_a_word_is_found_however_often_json_escaped_it(word: str, depth: int, ascii_only: bool, beside: str) -> None:
+    erasure = Erasure((), (), (), (word,))
+    assume(seen_form(word))
+    record: object = {"text": f"tea {beside}{word}{beside} green"}
+    for _ in range(depth):
+        record = {"body": json.dumps(record, ensure_ascii=ascii_only)}
+    line = json.dumps(record, ensure_ascii=ascii_only)
+    assert erasure.may_be_in(line)
+    assert erasure.trace_in(json.loads(line)) == "text"
+
+
+@given(ESCAPED_WORDS)
+def test_a_word_that_is_nowhere_is_not_found(word: str) -> None:
+    assume(seen_form(word).strip())
+    assert Erasure((), (), (), (word,)).trace_in({"text": "9 9 9"}) is None
