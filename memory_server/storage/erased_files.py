@@ -7,6 +7,7 @@ now.
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import re
 import secrets
@@ -29,7 +30,7 @@ _OF_DATABASE = ("-wal", "-shm", "-journal")
 looked through in the database. Another has its locks, which closing it would end."""
 
 
-_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile)
+_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, searching.NotSearched)
 
 
 class ErasedFiles:
@@ -184,4 +185,12 @@ def _contents(path: Path) -> Iterator[bytes]:
         yield zlib.decompress(data)
     elif data.startswith(b"PK\x03\x04"):
         with zipfile.ZipFile(path) as packed:
-            yield from map(packed.read, packed.namelist())
+            for name in packed.namelist():
+                try:
+                    content = packed.read(name)
+                except (
+                    RuntimeError,
+                    NotImplementedError,
+                ) as error:  # it has a password, or is packed in an unknown way
+                    raise zipfile.BadZipFile(str(error)) from error
+                yield content

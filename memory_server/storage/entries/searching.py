@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_server.kernel.erasure import Erasure, Trace
 from memory_server.storage.entries import schema
@@ -27,14 +27,30 @@ _LOG_VERSIONS = slice(18, 20)
 2 for one that has; a copy in memory cannot have one."""
 
 
+class NotSearched(Exception):
+    """A database of which not every row could be looked at."""
+
+
 def trace_in(data: bytes, erasure: Erasure, path: Path | None = None) -> Trace | None:
     """Where bytes have all the words of an erasing; `path`: of the file that they are, of which a database may have a
-    log."""
-    if data.startswith(SIGNATURE):
-        with suppress(sqlite3.Error), closing(_opened(data, path)) as connection:
-            return trace_among(_rows(connection), erasure)
-    text = data.decode(errors="replace")
-    return trace_among(records_in(text, erasure.may_be_in), erasure)
+    log. Raises NotSearched: nothing was found, and not all of a database could be read."""
+    if not data.startswith(SIGNATURE):
+        return _trace_in_text(data, erasure)
+    try:
+        opened = _opened(data, path)
+        with closing(opened.connection) as connection:
+            trace = trace_among(_rows(connection), erasure)
+    except sqlite3.Error as error:
+        if (trace := _trace_in_text(data, erasure)) is not None:
+            return trace
+        raise NotSearched(str(error)) from error
+    if trace is None and not opened.with_log:
+        raise NotSearched("its write-ahead log was not read")
+    return trace
+
+
+def _trace_in_text(data: bytes, erasure: Erasure) -> Trace | None:
+    return trace_among(records_in(data.decode(errors="replace"), erasure.may_be_in), erasure)
 
 
 def trace_among(records: Iterable[Any], erasure: Erasure) -> Trace | None:
@@ -68,7 +84,15 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _opened(data: bytes, path: Path | None) -> Connection:
+class Opened(NamedTuple):
+    """A database. `with_log`: whether what stands only in its write-ahead log is read too."""
+
+    connection: Connection
+    with_log: bool
+
+
+def _opened(data: bytes, path: Path | None) -> Opened:
+    has_log = path is not None and _is_filled(path.with_name(f"{path.name}-wal"))
     for mode in ("ro", "immutable") if path is not None else ():
         connection = schema.connect(path, mode, _WAIT_SECONDS)
         try:
@@ -76,16 +100,27 @@ def _opened(data: bytes, path: Path | None) -> Connection:
         except sqlite3.OperationalError:  # such as a log that cannot be made in this folder
             connection.close()
         else:
-            return connection
+            return Opened(connection, mode == "ro" or not has_log)
     connection = schema.connect(None, "rw", 0)
     plain = bytearray(data)
     plain[_LOG_VERSIONS] = b"\x01\x01"
     connection.deserialize(bytes(plain))
-    return connection
+    return Opened(connection, not has_log)
+
+
+def _is_filled(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
+    """The rows of the tables that a store keeps; of another program's database those of all its tables."""
     connection.read_leniently()
-    for table in schema.KEPT:
-        for row in connection.execute(f"SELECT * FROM {table}"):
+    known = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    own = [table for table in schema.KEPT if table in known]
+    for table in own or known:
+        quoted = table.replace('"', '""')
+        for row in connection.execute(f'SELECT * FROM "{quoted}"'):
             yield row_of(dict(row))
