@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memory_server.kernel.errors import NotReached, RemoteError
-from memory_server.kernel.link import Link
+from memory_server.kernel.link import TOO_LARGE, Link
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ MOST_BYTES = 64_000_000
 """Of an answer, unpacked: a small one can hold gigabytes. A server of ours says less."""
 WRONG_CLOCK_SECONDS = 600.0
 """A clock that differs by more gives turns times that are wrong among those of other machines."""
-_TOO_LARGE = (413, 414, 431)
-"""Status of a request that is too large, also for a proxy in between that says it with a page."""
 _EXPIRED, _NOT_YET, _OTHER_NAMES = 10, 9, (62, 64)
 """What OpenSSL calls the reasons of a refused certificate."""
 
@@ -104,7 +102,7 @@ class Remote:
 
     def _read(self, answer: httpx2.Response) -> dict[str, Any]:
         trouble = self.trouble_of(answer)
-        if trouble is not None and answer.status_code not in _TOO_LARGE:
+        if trouble is not None and answer.status_code not in TOO_LARGE:
             raise NotReached(trouble)
         self.reached = answer.status_code < 500
         if answer.status_code != 200:

@@ -1,5 +1,5 @@
-"""A question about how something stands also looks for the words in which people tell that it changed: whoever asks
-"where do I live?" wants "I moved to Berlin" too, and not only what was true before. Pure.
+"""Some questions ask for a state that may have changed: "where do I live?" wants "I moved to Berlin" too, and not only
+what was true before. This module knows the words by which people say that a state has changed. Pure.
 
 Only changes that most people live through, and only words that seldom mean anything else; written for this project.
 Whether a fact replaced another one is not decided here: both come.

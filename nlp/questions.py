@@ -43,11 +43,12 @@ ASKED_CHARS: Final = 4_000
 up to 19 ms for 16,000 digits, and other threads wait."""
 
 
-def asking_part(text: str) -> str:
-    """The beginning and the end of a long text: a question stands before or after what was pasted."""
-    if len(text) <= ASKED_CHARS:
+def asking_part(text: str, chars: int = ASKED_CHARS) -> str:
+    """The beginning and the end of a long text, of so many characters together: a question stands before or after what
+    was pasted."""
+    if len(text) <= chars:
         return text
-    return f"{text[: ASKED_CHARS // 2]}\n{text[-ASKED_CHARS // 2 :]}"
+    return f"{text[: chars // 2]}\n{text[len(text) - chars // 2 :]}"
 
 
 def is_question(text: str) -> bool:

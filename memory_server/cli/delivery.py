@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_server.cli.terminal import complain
 from memory_server.kernel.errors import NotReached, RemoteError
+from memory_server.kernel.link import TOO_LARGE
 from sandbox.locale import _
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
 
 def is_refused_for_good(error: RemoteError) -> bool:
     """Whether the server would refuse the same turn again, whatever changes elsewhere."""
-    if error.status == 404:  # without the kind, another program said it, or a server that lacks the path
+    if error.status == 404:  # of another kind, it is a server that lacks the path
         return error.kind == "not found"
+    if not error.kind and error.status not in TOO_LARGE:  # not this server said it, but something on the way to it
+        return False
     return 400 <= error.status < 500 and error.status not in _MAY_CHANGE
 
 

@@ -225,6 +225,10 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
             _tell_user(str(error))
             return 0
         return refuse(error, flags)
+    except BrokenPipeError:
+        # The reader of the output has ended; Python must not report that when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except Exception as error:
         if name == "hook":
             _tell_user(_failure(error))
@@ -233,10 +237,6 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of the output has ended; Python must not report that when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _failure(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
 from memory_server.storage.data_dir import Home
+from memory_server.storage.json_store import codec
 from memory_server.storage.token_file import TokenFile
 from sandbox.locale import _, counted, n_
 
@@ -125,10 +126,21 @@ async def _copy_home(route: Route, conversations: Sequence[str], copied: Copied)
             advance()
     if conversations:
         return
-    if not await _copy_knowledge(route):
+    if not await _has_copied(route, _copy_knowledge(route)):
         copied.left.append(route.named(_("the knowledge")))
-    if not route.dry_run and not await asyncio.to_thread(_copy_records, source, target):
+    if not await _has_copied(route, asyncio.to_thread(_copy_recalls, route)):
+        copied.left.append(route.named(_("the record of recalls")))
+    if not route.dry_run and not await _has_copied(route, asyncio.to_thread(_copy_erased, source, target)):
         copied.left.append(route.named(_("the record of what was erased")))
+
+
+async def _has_copied(route: Route, copying: Awaitable[bool]) -> bool:
+    """Whether a part of a home was copied. One that cannot be read must not keep the others from being copied."""
+    try:
+        return await copying
+    except StorageError as error:
+        complain(_("{name} was not copied: {reason}", route.source.shown, error))
+        return False
 
 
 async def _copy_knowledge(route: Route) -> bool:
@@ -168,11 +180,21 @@ async def _contents(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list
     return by_scope, await entries.operations(limit=2**31)
 
 
-def _copy_records(source: Home, target: Home) -> bool:
-    """Copy the record of recalls, where there is none, and what was erased, so that it does not come back."""
-    if not target.recalls.lines():
-        for line in source.recalls.lines():
-            target.recalls.append(line)
+def _copy_recalls(route: Route) -> bool:
+    """Copy the record of recalls, where there is none; tell whether all of it is there now."""
+    there = {codec.dumps(line) for line in route.target.recalls.lines()}
+    lacking = [line for line in route.source.recalls.lines() if codec.dumps(line) not in there]
+    if lacking and there:
+        complain(_("The record of recalls was not copied: there is one already, and it differs; nothing is merged."))
+        return False
+    if not route.dry_run:
+        for line in lacking:
+            route.target.recalls.append(line)
+    return True
+
+
+def _copy_erased(source: Home, target: Home) -> bool:
+    """Copy what was erased, so that it does not come back."""
     key, hashes = source.erased.known()
     if not key or hashes <= target.erased.known()[1] or target.erased.adopt(key, hashes):
         return True

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from memory_server.kernel.errors import InvalidInput
 
+TOO_LARGE = (413, 414, 431)
+"""Status of a request that is too large, also for a proxy in between that says it with a page."""
 MOST_FOLDER_CHARS = 1_000
 """Characters of a folder's name that are sent. In a header each may become nine bytes, of the 16,384 of a head."""
 

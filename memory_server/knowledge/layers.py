@@ -230,8 +230,10 @@ class Layer:
             old = [each for each in held.entries(Filter(), order="oldest") if _last_used(each, used) <= due_ms]
             over: list[tuple[Entry, Reason]] = [(each, "expired") for each in old[:MOST_AT_ONCE]]
             over = over or _least_used(held, self.options.max_entries, used)
-            return [] if dry_run else to_archive(over, self._now_ms()), over
+            return to_archive(over, self._now_ms()), over
 
+        if dry_run:
+            return await self.folder.read(LAYER, lambda held: decide(held)[1])
         return (await self.folder.commit(LAYER, decide, Operation("cleanup", by))).result
 
     def _now_ms(self) -> int:

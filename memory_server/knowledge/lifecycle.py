@@ -233,8 +233,10 @@ class KnowledgeLifecycle:
         def decide(held: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
             purged = to_purge(held, kept_from_ms)
-            return [] if dry_run else [*to_archive(due, now_ms), *purged], due
+            return [*to_archive(due, now_ms), *purged], due
 
+        if dry_run:
+            return await self._store.read(scope, lambda held: decide(held)[1])
         return (await self._store.commit(scope, decide, Operation("cleanup", by, now_ms))).result
 
     async def keep_up(self, seen_from_ms: int) -> int:

@@ -17,7 +17,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
-from memory_server.kernel.text import Finding
+from memory_server.kernel.text import Finding, shown
 from memory_server.kernel.times import DAY_MS, iso
 from sandbox.locale import N_, _, counted
 
@@ -157,18 +157,10 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         rules = {"muted": held.muted, "too_recent": held.recent, "in_context": held.in_context}
         rules["same_moment"] = held.adjacent
         line["held"] = {rule: count for rule, count in rules.items() if count}
-    line["said"] = _both_ends("".join(message.content for message in last))
+    line["said"] = shown("".join(message.content for message in last), SAID_CHARS)
     # About four characters of ASCII are a token, and each other character is one.
     line |= {"chars": len(text), "tokens": -(-sum(1 if char.isascii() else 4 for char in text) // 4)}
     return {name: value for name, value in line.items() if value}
-
-
-def _both_ends(text: str) -> str:
-    """`text`; of a longer one than is kept its beginning and its end."""
-    if len(text) <= SAID_CHARS:
-        return text
-    half = SAID_CHARS // 2
-    return f"{text[: half - 1]}…{text[-half:]}"
 
 
 def _item(recalled: Recalled, public: str | None) -> Line:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from postgres import database_of_its_own
 
+from memory_server.cli import stores
 from memory_server.cli.parser import main
 from memory_server.config import Settings, home_of
+from memory_server.kernel.errors import StorageError
 
 TENANTS = ("alice", "阿遥", "Bob")
 """The folder of the last two has a hash, because not every disk takes their names as they are."""
@@ -65,6 +67,34 @@ def test_all_tenants_are_copied_each_to_itself(source: str, target: str, capsys:
         assert "1111" not in shown
     status, text = run(capsys, "--from", source, "--to", target)
     assert (status, "0 conversations copied; 4 conversations already there." in text) == (0, True), text
+
+
+@pytest.mark.parametrize("way", ["--dry-run", "copied"])
+def test_a_record_of_recalls_that_differs_is_left_and_said(
+    way: str, source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["--data-dir", source, "recall", "What is the safe code?", "--session", "s"])
+    assert run(capsys, "--from", source, "--to", target)[0] == 0
+    assert run(capsys, "--from", source, "--to", target)[0] == 0, "what is there already was not left"
+    main(["--data-dir", source, "recall", "And the code of the safe?", "--session", "s"])
+    status, text = run(capsys, "--from", source, "--to", target, *(["--dry-run"] if way == "--dry-run" else []))
+    assert status == 1
+    assert "The record of recalls was not copied" in text
+    assert "the record of recalls" in text.rpartition("Not copied:")[2]
+
+
+def test_a_record_that_cannot_be_read_does_not_keep_the_others(
+    source: str, target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unreadable(_route: object) -> bool:
+        raise StorageError("the disk is broken")
+
+    monkeypatch.setattr(stores, "_copy_recalls", unreadable)
+    status, text = run(capsys, "--from", source, "--to", target)
+    assert status == 1
+    assert "4 conversations copied" in text, "there is a sum"
+    assert text.count("the disk is broken") == 4
+    assert "1111" in memories(target)
 
 
 def test_one_tenant_is_copied_alone(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:

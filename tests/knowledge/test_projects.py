@@ -29,8 +29,8 @@ from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 NOW = 1_750_000_000_000
-ACME = Project("github.com/acme/backend", ("/work/acme/backend",), ("backend",))
-GLOBEX = Project("/work/globex/backend", (), ("backend",))
+ACME = Project("github.com/acme/backend", ("/home/ann/acme/backend",), ("backend",))
+GLOBEX = Project("/home/ann/globex/backend", (), ("backend",))
 
 
 def clock() -> int:
@@ -131,7 +131,7 @@ async def test_notes_of_a_name_that_two_folders_have_wait_and_a_sentence_says_so
     assert "1 note from before" in sentence
     assert "memory-server knowledge assign backend" in sentence
     assert await at(store, GLOBEX).waiting() == sentence
-    assert await at(store, Project("/work/shop", (), ("shop",))).waiting() is None
+    assert await at(store, Project("/home/ann/shop", (), ("shop",))).waiting() is None
     assert (await keys(store))["whose is this?"] == "?backend"
     await before(store, "backend").remember("project-tech", "later", "imported later")
     assert await texts(at(store, GLOBEX), "imported later") == set()  # the name is known to be of two
@@ -140,13 +140,13 @@ async def test_notes_of_a_name_that_two_folders_have_wait_and_a_sentence_says_so
 async def test_a_note_of_before_is_not_lost_where_the_project_has_one_of_its_topic(store: EntryStore) -> None:
     await at(store, ACME).remember("project-tech", "vault", "newer")
     await before(store, "backend").remember("project-tech", "vault", "older")
-    await before(store, "/work/acme/backend").remember("project-tech", "vault", "before it had a URL")
+    await before(store, "/home/ann/acme/backend").remember("project-tech", "vault", "before it had a URL")
     acme = at(store, ACME)
     assert await texts(acme) == {"newer"}
     assert await keys(store) == {
         "newer": ACME.key,
         "older": "?backend",
-        "before it had a URL": "/work/acme/backend",
+        "before it had a URL": "/home/ann/acme/backend",
     }
     assert await acme.waiting() is not None
 
@@ -165,7 +165,7 @@ async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(
 
 
 async def test_what_was_noted_before_a_repository_had_a_url_stays_with_it(store: EntryStore) -> None:
-    await at(store, Project("/work/acme/backend")).remember("project-tech", "vault", "noted early")
+    await at(store, Project("/home/ann/acme/backend")).remember("project-tech", "vault", "noted early")
     assert await texts(at(store, ACME, is_elsewhere=said_elsewhere)) == {"noted early"}
 
 
@@ -227,7 +227,7 @@ async def test_a_folder_that_becomes_known_counts_in_the_same_process(store: Ent
     assert await texts(notes) == {"old text"}
     assert await texts(notes) == {"old text"}
     assert asked == 1
-    known.append("/work/globex/backend")
+    known.append("/home/ann/globex/backend")
     now_ms += 60_000
     assert await texts(notes) == set()
 
@@ -252,7 +252,7 @@ async def test_notes_are_assigned_and_one_that_is_in_the_way_stays(store: EntryS
 
 
 NAMES = [
-    (["/work/shop"], ["shop"]),
+    (["/home/ann/shop"], ["shop"]),
     (["/acme/backend", "/globex/backend"], ["acme/backend", "globex/backend"]),
     (["/a/x/backend", "/b/x/backend", "/b/web"], ["a/x/backend", "b/x/backend", "web"]),
     (["github.com/acme/backend", "/acme/backend"], ["github.com/acme/backend", "/acme/backend"]),
@@ -274,8 +274,8 @@ MEANT = [
     ("backend", ["backend"]),
     ("acme/backend", ["github.com/acme/backend"]),
     ("/globex/backend", ["/globex/backend"]),
-    ("shop", ["/work/shop"]),
-    ("shop.git", ["/work/shop"]),
+    ("shop", ["/home/ann/shop"]),
+    ("shop.git", ["/home/ann/shop"]),
     ("end", []),
     ("", []),
 ]
@@ -283,7 +283,7 @@ MEANT = [
 
 @pytest.mark.parametrize(("word", "meant"), MEANT)
 def test_a_person_names_a_project_by_its_ending(word: str, meant: list[str]) -> None:
-    known = ["github.com/acme/backend", "/globex/backend", "?backend", "backend", "/work/shop"]
+    known = ["github.com/acme/backend", "/globex/backend", "?backend", "backend", "/home/ann/shop"]
     assert projects_meant(word, known) == meant
     assert projects_meant("backend", [key for key in known if key != "backend"]) == [
         "/globex/backend",

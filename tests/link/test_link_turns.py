@@ -156,6 +156,7 @@ REFUSALS = [
     (404, "not found", True),
     (404, "path", False),
     (404, "", False),
+    *((status, "", False) for status in (400, 402, 405, 410, 415, 422, 451)),
     *((status, "x", False) for status in (401, 403, 407, 408, 409, 421, 425, 429, 500, 502, 503, 504, 507)),
     *((status, "a page", True) for status in (413, 414, 431)),
     *((status, "a page", False) for status in (400, 401, 403, 404, 405, 500, 503)),

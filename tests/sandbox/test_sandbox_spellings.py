@@ -13,9 +13,10 @@ from typing import TypeVar
 import pytest
 from attacks.driver import Driver, outcome
 
+from nlp.normal_forms import without_unseen
 from sandbox import SandboxLimits, TriggerSandbox
 from sandbox.javascript.sought import _SURE
-from sandbox.javascript.spelling import folded, normal
+from sandbox.javascript.spelling import folded, normal, seen
 
 T = TypeVar("T")
 FOUND = [
@@ -140,3 +141,11 @@ def test_what_v8_takes_for_the_same_letter_is_the_same_in_needs() -> None:
     pairs = json.loads(f"[{asyncio.run(said())}]")
     assert len(pairs) > len(sure), "each letter has at least its other case"
     assert [pair for pair in pairs if normal(pair[0]) not in normal(pair[1:])] == []
+
+
+def test_triggers_and_words_take_the_same_signs_for_unseen() -> None:
+    """A joiner is the exception: words keep it in an emoji."""
+    characters = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
+    of_triggers = {char for char in characters if seen(char) == ""}
+    assert {char for char in characters if without_unseen(char) == ""} == of_triggers
+    assert len(of_triggers) > 50

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -190,9 +190,13 @@ class Scanned:
     def kept_in(self, row: int) -> str | None:
         return None
 
+    @cached_property
+    def _followed_by(self) -> dict[int, int]:
+        in_time = sorted(range(self.size), key=lambda row: (self.memories[row].time_ms, self.memories[row].id))
+        return dict(pairwise(in_time))
+
     def said_next(self, row: int) -> int | None:
-        in_time = sorted(range(self.size), key=lambda number: (self.memories[number].time_ms, self.memories[number].id))
-        following = dict(pairwise(in_time)).get(row)
+        following = self._followed_by.get(row)
         if following is None or self.exclusions[following] is not None:
             return None
         pause_ms = self.time_ms(following) - self.time_ms(row)

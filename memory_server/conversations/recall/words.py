@@ -222,15 +222,9 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
     for message in reversed(messages):
         if not room:
             break
-        kept.append(message if len(message.content) <= room else _ends_of(message, room))
+        kept.append(replace(message, content=asking_part(message.content, room)))
         room -= min(room, len(message.content))
     return kept[::-1]
-
-
-def _ends_of(message: Message, chars: int) -> Message:
-    """The beginning and the end of a message, of so many characters together."""
-    content = message.content
-    return replace(message, content=f"{content[: chars // 2]}\n{content[len(content) - chars // 2 :]}")
 
 
 def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
