@@ -31,7 +31,8 @@ from memory_server.kernel.times import clock_from
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
 from memory_server.memories.turns import MAX_CHARS, turn_text
-from memory_server.storage.data_dir import Home, StoreParameters
+from memory_server.storage.data_dir import Home
+from memory_server.storage.options import StoreParameters
 from memory_server.storage.repositories import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import SandboxLimits, TriggerSandbox

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from sandbox.language import language_of
+from sandbox import language_of
 from sandbox.locale import said_in
 
 _PACKAGE = str(Path(__file__).parent)

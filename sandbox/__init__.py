@@ -1,4 +1,7 @@
-"""Runs untrusted JavaScript triggers in a worker process. Imports nothing of ours; cheap to import."""
+"""Runs untrusted JavaScript triggers in a worker process. Imports nothing of ours; cheap to import.
+
+What programs use is here: the sandbox and its verdicts, packs of triggers, chat files, and JavaScript as text.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sandbox.chats import chat, left_out
+    from sandbox.chats.dates import instant
+    from sandbox.chats.encoding import EncodingError, decode
+    from sandbox.chats.joined_lines import joined_values
+    from sandbox.chats.messages import is_sillytavern, whole
+    from sandbox.chats.plain import begins_with_role
     from sandbox.errors import PatternError, SandboxBusy, SandboxClosed, SandboxError, SandboxUnavailable
     from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
+    from sandbox.javascript import literals
+    from sandbox.javascript.spelling import spelled_in_two_ways
+    from sandbox.language import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, cells, language_of, padded
     from sandbox.limits import SandboxLimits
     from sandbox.verdicts import (
         CheckReport,
@@ -17,22 +29,40 @@ if TYPE_CHECKING:
         Fired,
         Operand,
         Problem,
+        ProtectionLayer,
         Quiet,
         Reading,
         RunReport,
         Verdict,
     )
+    from sandbox.workbench.files import PackMemory, pack_text, usable
 
-__all__ = ["CheckReport", "Failed", "FailureKind", "Fired", "Operand"]
-__all__ += ["Problem", "Quiet", "Reading", "RunReport", "Verdict"]
+__all__ = ["CheckReport", "Failed", "FailureKind", "Fired", "Operand", "Problem", "ProtectionLayer", "Quiet"]
+__all__ += ["Reading", "RunReport", "Verdict"]
 _MODULES = dict.fromkeys(__all__, "verdicts")
+"""In which module each name is."""
 __all__ += ["SandboxLimits", "TriggerRecord", "TriggerSandbox"]
 _MODULES |= {"SandboxLimits": "limits", "TriggerRecord": "host.records", "TriggerSandbox": "host.supervisor"}
 __all__ += ["PatternError", "SandboxBusy", "SandboxClosed", "SandboxError", "SandboxUnavailable"]
+_MODULES |= dict.fromkeys(__all__[-5:], "errors")
+__all__ += ["PackMemory", "pack_text", "usable"]
+_MODULES |= dict.fromkeys(__all__[-3:], "workbench.files")
+__all__ += ["begins_with_role", "chat", "is_sillytavern", "left_out", "whole"]
+_MODULES |= {"chat": "chats.chat", "left_out": "chats.left_out", "begins_with_role": "chats.plain"}
+_MODULES |= {"is_sillytavern": "chats.messages", "whole": "chats.messages"}
+__all__ += ["EncodingError", "decode", "instant", "joined_values"]
+_MODULES |= {"EncodingError": "chats.encoding", "decode": "chats.encoding"}
+_MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}
+__all__ += ["literals", "spelled_in_two_ways"]
+_MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
+__all__ += ["ABOUT_FLAG", "Parser", "begin_again_in_utf8_mode", "cells", "language_of", "padded"]
+_MODULES |= dict.fromkeys(__all__[-6:], "language")
 
 
 def __getattr__(name: str) -> object:
     # Imported late: asyncio and hashlib take 60 ms, dataclasses 10, and `--help` does not need them.
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"sandbox.{_MODULES.get(name, 'errors')}"), name)
+    module = import_module(f"sandbox.{_MODULES[name]}")
+    is_module = _MODULES[name].endswith(f".{name}")
+    return module if is_module else getattr(module, name)

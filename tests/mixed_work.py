@@ -21,7 +21,8 @@ from memory_server.conversations.recall.parameters import Parameters, RetentionP
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.options import StoreParameters
 
 WORDS = ("披萨", "乌龙茶", "deadline", "birthday", "🎂")
 

@@ -8,7 +8,8 @@ from sample_memories import NOW
 
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.options import StoreParameters
 
 
 def open_store(data_dir: Path, **parameters: float) -> JsonFileStore:

@@ -103,7 +103,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.serving.http.middleware._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.backups.files._LEFT": (whole, ".", (".", "a", ".body", ".0")),
     "memory_server.storage.entries.markdown_folder._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
-    "memory_server.storage.entries.front_matter._CONFLICT": (whole, "<<<<<<<", ("<", " ", " a", "a")),
+    "memory_server.knowledge.front_matter._CONFLICT": (whole, "<<<<<<<", ("<", " ", " a", "a")),
     "memory_server.kernel.files.NEXT": (whole, ".", (".", "0", ".0", ".0000000000000000", ".next")),
     "memory_server.storage.json_store.faults._BETWEEN_RECORDS": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),

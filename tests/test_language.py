@@ -24,12 +24,12 @@ from pydantic_core._pydantic_core import list_all_errors
 
 from memory_server import Message, TriggerRejected, in_language, open_memory
 from memory_server.cli.parser import PACKAGE, main
+from memory_server.conversations.change_forms import change, commit_of
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import NotARecord
 from memory_server.kernel.text import visible
 from memory_server.storage.backups.files import ENDING
-from memory_server.storage.json_store.codec import NotARecord
 from memory_server.storage.json_store.examination import _backups
-from memory_server.storage.json_store.history_files import change, commit_of
 from memory_server.storage.token_file import named
 from sandbox import Failed, TriggerSandbox, Verdict
 from sandbox import cli as trigger_sandbox

@@ -14,9 +14,9 @@ from memory_server.app import App, Shared
 from memory_server.cli.terminal import ASKER, complain, console, escape, reading, say_if_waiting, standard_input, write
 from memory_server.config import Settings
 from memory_server.conversations.model import MAX_ID_CHARS
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
-from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS, tool_named
 from memory_server.tools.base.result import SHOWN_ZONE, Result
 from memory_server.tools.base.tool import Answer, ToolFailed
@@ -72,7 +72,7 @@ def arguments_of(source: str) -> dict[str, object]:
     else:
         text, origin = source.encode("utf-8", "surrogateescape"), _("the argument")
     try:
-        value = codec.loads(text)
+        value = json_text.loads(text)
     except ValueError as error:
         raise InvalidInput("{origin} is not JSON ({reason}); write an object such as '{{}}'.", origin, error) from error
     if not isinstance(value, dict):
@@ -116,7 +116,7 @@ def messages_of(words: str | None) -> dict[str, Any]:
         return {"messages": [{"role": "user", "content": words}]}
     say_if_waiting(_("messages as JSON"))
     try:
-        value = codec.loads(standard_input().removeprefix(b"\xef\xbb\xbf"))
+        value = json_text.loads(standard_input().removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         raise InvalidInput(
             'Standard input is not JSON ({reason}); write a list of messages such as [{{"role": "user", '

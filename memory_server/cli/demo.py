@@ -18,7 +18,7 @@ from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import console, hint, watched
 from memory_server.config import Settings
 from memory_server.interchange import chats, own
-from memory_server.storage.json_store import codec
+from memory_server.kernel import json_text
 from sandbox.locale import _, spoken
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
@@ -47,7 +47,7 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     out = console()
     [chat] = chats.read((sample / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
     [pack] = own.read_pack((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
-    everything: list[dict[str, Any]] = codec.loads((sample / "questions.json").read_bytes())
+    everything: list[dict[str, Any]] = json_text.loads((sample / "questions.json").read_bytes())
     questions = everything if flags.all else [question for question in everything if question.get("brief")]
     if not flags.all:
         settings = settings.with_flashbacks(0)

@@ -18,7 +18,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import subfolders
-from sandbox.chats.encoding import EncodingError, decode
+from sandbox import EncodingError, decode
 from sandbox.locale import _
 
 _PIECE = 1024 * 1024

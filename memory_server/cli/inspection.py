@@ -19,7 +19,7 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
-from sandbox.language import padded
+from sandbox import padded
 from sandbox.locale import _, foreign, term
 
 Act = Callable[[Conversation], Awaitable[None]]

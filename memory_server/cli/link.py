@@ -15,12 +15,12 @@ from memory_server.cli.terminal import complain, confirmed, console, escape, hin
 from memory_server.config import Settings
 from memory_server.conversations.contents import Contents, contents_of
 from memory_server.interchange import own
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
 from memory_server.knowledge.entry import Entry
 from memory_server.remote import Remote
 from memory_server.storage.data_dir import Home
-from memory_server.storage.json_store import codec
 from memory_server.storage.link_files import token_in
 from memory_server.storage.repositories import shared_key
 from sandbox.locale import _, counted
@@ -185,7 +185,7 @@ class _Written:
     @classmethod
     def of(cls, part: _Part, now_ms: int) -> _Written:
         text = b"".join(own.write_native(part.conversations, now_ms, part.entries)).decode()
-        return cls(text, len(codec.dumps(text)))
+        return cls(text, len(json_text.dumps(text)))
 
 
 def _parts(held: Sequence[Contents], entries: Sequence[tuple[str, Entry]]) -> Iterator[_Part]:

@@ -26,7 +26,8 @@ from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.knowledge.projects import named_by_user
-from memory_server.storage.data_dir import Home, open_home
+from memory_server.storage.data_dir import Home
+from memory_server.storage.homes import open_home
 from memory_server.storage.link_files import token_in
 from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox.locale import _, spoken

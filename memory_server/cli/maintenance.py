@@ -41,7 +41,7 @@ from memory_server.kernel.text import Finding
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-from sandbox.language import cells, padded
+from sandbox import cells, padded
 from sandbox.locale import N_, _, counted, n_, term, translated
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}

@@ -18,8 +18,7 @@ from memory_server.cli.terminal import ASKER, complain, refuse, say_if_waiting, 
 from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
-from sandbox import language
-from sandbox.language import ABOUT_FLAG, begin_again_in_utf8_mode, cells, language_of
+from sandbox import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, cells, language_of
 from sandbox.locale import _, speak, term, translated
 
 if TYPE_CHECKING:
@@ -49,12 +48,12 @@ PACKAGE = str(Path(__file__).parents[1])
 """Where the catalogues of what the commands say are."""
 
 
-class CommandParser(language.Parser):
+class CommandParser(Parser):
     """The parser of all commands. Its help is one screen: `rows` are group, name and summary of the commands."""
 
     meant = _MEANT
     rows: list[tuple[str, str, str]]
-    commands: argparse._SubParsersAction[language.Parser]
+    commands: argparse._SubParsersAction[Parser]
 
     def format_help(self) -> str:
         lines = [translated(_("usage: {usage}  (COMMAND --help has an example)", self.usage)), translated(ABOUT)]
@@ -95,8 +94,8 @@ def parser() -> CommandParser:
     top.add_argument("--version", action="version", version=f"memory-server {__version__}")
     top.rows = []
     top.set_defaults(command=COMMANDS["serve"])
-    top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=language.Parser)
-    common = language.Parser(add_help=False)
+    top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=Parser)
+    common = Parser(add_help=False)
     _add_settings(common, shown=False)
 
     def add(

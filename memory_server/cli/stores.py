@@ -16,12 +16,12 @@ from rich.markup import escape
 from memory_server.cli.terminal import complain, console, progress
 from memory_server.config import Settings, home_of
 from memory_server.conversations.model import ConversationState, conversation_id_of
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
 from memory_server.storage.data_dir import Home
-from memory_server.storage.json_store import codec
 from memory_server.storage.token_file import TokenFile
 from sandbox.locale import _, counted, n_
 
@@ -182,8 +182,8 @@ async def _contents(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list
 
 def _copy_recalls(route: Route) -> bool:
     """Copy the record of recalls, where there is none; tell whether all of it is there now."""
-    there = {codec.dumps(line) for line in route.target.recalls.lines()}
-    lacking = [line for line in route.source.recalls.lines() if codec.dumps(line) not in there]
+    there = {json_text.dumps(line) for line in route.target.recalls.lines()}
+    lacking = [line for line in route.source.recalls.lines() if json_text.dumps(line) not in there]
     if lacking and there:
         complain(_("The record of recalls was not copied: there is one already, and it differs; nothing is merged."))
         return False

@@ -179,9 +179,9 @@ def show_all_characters() -> None:
 def write(result: object) -> None:
     """Write a text or a JSON value for a program: in UTF-8 in every locale, because JSON is UTF-8 and a pipe under
     Windows in China would be GBK. A terminal keeps its own encoding."""
-    from memory_server.storage.json_store import codec
+    from memory_server.kernel import json_text
 
-    text = (result if isinstance(result, str) else codec.dumps(result).decode().translate(_ESCAPED)) + "\n"
+    text = (result if isinstance(result, str) else json_text.dumps(result).decode().translate(_ESCAPED)) + "\n"
     streams = CAPTURED_IO.get()
     if streams is not None:
         streams.do(partial(_write_captured, streams, text, stderr=False))

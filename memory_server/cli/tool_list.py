@@ -11,7 +11,7 @@ from memory_server.cli.terminal import clipped, console, escape, hint, write
 from memory_server.config import Settings
 from memory_server.tools import DEFAULT_TOOLS, PURPOSES, TOOLSETS, tool_named
 from memory_server.tools.base.tool import Tool
-from sandbox.language import padded
+from sandbox import padded
 from sandbox.locale import _, term
 
 _SAID = [{"role": "user", "content": "My cat is called Miso."}]

@@ -13,7 +13,7 @@ from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import console, escape, print_columns, write
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
-from sandbox.language import padded
+from sandbox import padded
 from sandbox.locale import _, joined
 
 _MOST_REFUSED = 5

@@ -32,7 +32,7 @@ from memory_server.kernel.messages import Session
 from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.shared_process.invocation import PER_SESSION_SETTINGS, Invocation
 from memory_server.shared_process.server import NotForThisProcess, Request, SharedServer, Work, flush_errors, once
-from sandbox.language import language_of
+from sandbox import language_of
 from sandbox.locale import speak
 
 _ASKED = [command for command in COMMANDS.values() if command.shared in ("hook", "turn")]

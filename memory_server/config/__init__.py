@@ -114,7 +114,7 @@ def default_config_file() -> Path:
 
 def home_of(settings: Settings, clock: Callable[[], int], *more: Any, beside: Home | None = None) -> Home:
     """The home that the settings name; `more` and `beside` as of `open_home`."""
-    from memory_server.storage.data_dir import open_home
+    from memory_server.storage.homes import open_home
 
     folder, url = settings.folder, settings.store
     return open_home(url or folder, clock, *more, folder=folder, postgres=settings.postgres, beside=beside)

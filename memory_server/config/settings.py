@@ -21,7 +21,7 @@ from memory_server.kernel.errors import InvalidInput, ReadOnly
 from memory_server.kernel.times import MINUTE_MS, is_zone
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
 from memory_server.storage.options import PostgresSettings, StorageSettings
-from sandbox.limits import SandboxLimits
+from sandbox import SandboxLimits
 from sandbox.locale import _
 
 LogLevel = Annotated[

@@ -2,8 +2,8 @@
 
 A change is absolute (ids, whole records, resulting scores), so applying it twice is the same as once and a
 journal may be replayed over a snapshot that already holds part of it; it carries the former value, so that
-history and undo are folds over the same changes. The JSON forms are in json_store/history_files.py: a change added
-here needs its form there.
+history and undo are folds over the same changes. The JSON forms are in change_forms.py: a change added here
+needs its form there.
 """
 
 from __future__ import annotations
@@ -273,3 +273,10 @@ def _changed_since(name: str) -> InvalidInput:
     return InvalidInput(
         "`{name}` was changed again after this change; undo the later change first, which the history lists.", name
     )
+
+
+def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
+    """Apply `commits`, oldest first, to `state`."""
+    for commit in commits:
+        apply(state, commit.changes)
+        state.version = commit.version

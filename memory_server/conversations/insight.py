@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
-from memory_server.conversations.recall.relevance import Receipt, receipts
+from memory_server.conversations.recall.receipts import Receipt
+from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.search import Asking
 from memory_server.conversations.services import ALL, Services

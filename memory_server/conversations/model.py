@@ -1,6 +1,6 @@
 """The records: messages, short-term and long-term memories, and the state of one conversation.
 
-Messages from outside pass through `storable`, which makes them valid. Records know no JSON (json_store/codec.py), no
+Messages from outside pass through `storable`, which makes them valid. Records know no JSON (codec.py), no
 clock and no file. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and
 of JavaScript's `Date`.
 Unknown fields of a record read from disk are kept in `extra` and written back.

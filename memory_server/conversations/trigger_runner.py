@@ -25,8 +25,7 @@ from sandbox import (
 from sandbox.locale import _, clause, joined
 
 if TYPE_CHECKING:
-    from sandbox import TriggerRecord
-    from sandbox.verdicts import ProtectionLayer
+    from sandbox import ProtectionLayer, TriggerRecord
 
 
 class SandboxRunner:

@@ -13,7 +13,7 @@ from typing import Any
 
 from memory_server.interchange import chats, claude_projects
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
-from sandbox.chats import chat
+from sandbox import chat
 from sandbox.locale import _
 
 _CONVERSATIONS = re.compile(r"conversations(?:-\d{1,9})?\.json")

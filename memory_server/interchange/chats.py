@@ -18,6 +18,7 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import MAX_TEXT_CHARS, ShortTermMemory, conversation_id_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import Json
 from memory_server.kernel.messages import (
     MAX_CONTENT_CHARS,
     NOTHING,
@@ -28,10 +29,7 @@ from memory_server.kernel.messages import (
 )
 from memory_server.kernel.private import EMPTY_PART, PublicMessages, emptied, without_private
 from memory_server.kernel.recalled_block import as_said, without_recalled
-from memory_server.storage.json_store import codec
-from sandbox.chats import chat
-from sandbox.chats.left_out import UNDATED
-from sandbox.chats.messages import is_sillytavern, whole
+from sandbox import chat, is_sillytavern, left_out, whole
 from sandbox.locale import _, clause
 
 PRIVATE_OR_EMPTY = _("exchanges that are private or have no words")
@@ -152,7 +150,7 @@ def take_readings(
             where = _("{about}: {what}", place, problem.place) if place else problem.place
             incoming.skipped.append((where, _("it {reason}", problem.reason)))
     if undated:
-        incoming.lost[UNDATED] += len(undated)
+        incoming.lost[left_out.UNDATED] += len(undated)
         first = undated[0]
         incoming.notes.append(_("the first time that cannot be read: {place}, {reason}", first.place, first.reason))
     take(incoming, [reading.messages for reading in readings], usual, names)
@@ -186,7 +184,7 @@ def take(
         incoming.conversations.append(Contents(name, tuple(unique.values())))
 
 
-def _sillytavern(data: bytes) -> list[codec.Json]:
+def _sillytavern(data: bytes) -> list[Json]:
     """The objects of a chat of SillyTavern; of another file none."""
     rows = [fields_of(line) for line in data.splitlines() if line.strip()[:1] == b"{"]
     return rows if rows and is_sillytavern(rows[0]) else []

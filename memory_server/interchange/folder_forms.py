@@ -19,12 +19,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, fields_of, numbered
+from memory_server.kernel import json_text
 from memory_server.kernel.files import PRIVATE
 from memory_server.kernel.folder_names import folder_name
-from memory_server.storage.json_store import codec
+from memory_server.kernel.json_text import Json
 from sandbox.locale import _
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
@@ -44,10 +46,10 @@ def write_node(conversations: Iterable[Contents]) -> dict[str, bytes]:
         if folder is None or folder.lower() in taken:
             folder = _hashed(contents.conversation_id)
         taken.add(folder.lower())
-        files[f"{folder}/{SHORT_TERM}"] = codec.dump_array(map(codec.short_term_json, contents.short_term))
-        files[f"{folder}/{LONG_TERM}"] = codec.dump_array(map(codec.long_term_json, contents.long_term))
+        files[f"{folder}/{SHORT_TERM}"] = json_text.dump_array(map(codec.short_term_json, contents.short_term))
+        files[f"{folder}/{LONG_TERM}"] = json_text.dump_array(map(codec.long_term_json, contents.long_term))
         facts = {"format": 1, "id": contents.conversation_id, "lastCleanup": contents.last_cleanup_ms}
-        files[f"{folder}/{FACTS}"] = codec.dumps(facts) + b"\n"
+        files[f"{folder}/{FACTS}"] = json_text.dumps(facts) + b"\n"
     return files
 
 
@@ -133,7 +135,7 @@ def read_gentian_list(data: bytes, usual: str) -> Incoming:
 def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
     if rows and not any(isinstance(row, dict) for row in rows):
         raise NotThisFormat("holds no memories; give the character's memory/long-term-memory.json.")
-    good: dict[str, codec.Json] = {}
+    good: dict[str, Json] = {}
     for place, row in numbered(rows, "memory"):
         if not isinstance(row, dict):
             found.skipped.append((place, _("it is not an object with name, prompt and trigger")))

@@ -11,15 +11,13 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
+from memory_server.conversations.record_lines import FORMAT as NATIVE
 from memory_server.interchange import chat_exports, official
 from memory_server.interchange.folder_forms import LONG_TERM, SHORT_TERM
 from memory_server.interchange.incoming import NotThisFormat
+from memory_server.kernel import json_text
 from memory_server.knowledge.notes.pages import MARK
-from memory_server.storage.backups.record_lines import FORMAT as NATIVE
-from memory_server.storage.json_store import codec
-from sandbox.chats import chat
-from sandbox.chats.joined_lines import joined_values
-from sandbox.chats.plain import begins_with_role
+from sandbox import begins_with_role, chat, joined_values
 from sandbox.locale import _
 
 Foreign = Literal[
@@ -122,7 +120,7 @@ def format_of(data: bytes) -> Format:
 def _values_of(data: bytes) -> Iterator[Any]:
     """The JSON of a file, or that of its first lines: the first may be cut off, or of a kind that says nothing."""
     try:
-        yield codec.loads(data)
+        yield json_text.loads(data)
         return
     except ValueError:
         pass
@@ -132,7 +130,7 @@ def _values_of(data: bytes) -> Iterator[Any]:
     lines = (line for line in BytesIO(text) if line.strip())
     for line in islice(lines, MOST_LINES):
         try:
-            yield codec.loads(line)
+            yield json_text.loads(line)
         except ValueError:
             values, _rest = joined_values(line.decode(errors="replace"))
             yield from values

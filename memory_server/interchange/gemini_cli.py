@@ -17,9 +17,9 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_o
 from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
+from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
-from memory_server.storage.json_store import codec
 
 _OF_THE_CLIENT = (
     "<session_context>",
@@ -83,7 +83,7 @@ def _turns(found: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
 def _session_of(found: Incoming, data: bytes) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """What a file says about its session, and the messages, each as it was last written."""
     try:
-        values = [codec.loads(data)]
+        values = [json_text.loads(data)]
     except ValueError:
         values = [row for line in data.splitlines() for row in rows_of(line, found.lost)]
     about: dict[str, Any] = {}

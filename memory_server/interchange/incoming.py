@@ -13,20 +13,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
+from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.conversations.recall.words import KeywordOptions
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES
+from memory_server.kernel.json_text import Json
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import emptied, without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
 from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
-from memory_server.storage.json_store import codec
 from nlp.index_terms import index_form
-from sandbox.chats.dates import instant
-from sandbox.chats.joined_lines import joined_values
+from sandbox import instant, joined_values
 from sandbox.locale import _, clause
 
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -66,15 +67,15 @@ class Incoming:
     def long_terms(self, rows: Rows) -> tuple[LongTermMemory, ...]:
         return tuple(codec.long_terms(self._good(rows, codec.long_term)))
 
-    def _good(self, rows: Rows, read: Callable[[codec.Json], ShortTermMemory | LongTermMemory]) -> list[codec.Json]:
-        good: list[codec.Json] = []
+    def _good(self, rows: Rows, read: Callable[[Json], ShortTermMemory | LongTermMemory]) -> list[Json]:
+        good: list[Json] = []
         for place, row in rows:
             try:
                 if not isinstance(row, dict):
-                    raise codec.NotARecord("it is not a JSON object")
+                    raise json_text.NotARecord("it is not a JSON object")
                 if self.fits(place, read(row)):
                     good.append(row)
-            except (codec.NotARecord, RecursionError) as error:
+            except (json_text.NotARecord, RecursionError) as error:
                 self.skipped.append((place, codec.reason_of(error)))
         return good
 
@@ -101,7 +102,7 @@ class Incoming:
                 continue
             place = _("line {number}", number)
             try:
-                yield place, codec.loads(line)
+                yield place, json_text.loads(line)
             except ValueError as error:
                 values, rest = joined_values(line.decode(errors="replace"))
                 for value in values:
@@ -116,7 +117,7 @@ class Incoming:
         self.skipped.append((place, reason))
         return False
 
-    def take(self, line: str, place: str, values: codec.Json) -> None:
+    def take(self, line: str, place: str, values: Json) -> None:
         """Add an entry of knowledge; one that cannot be stored is skipped."""
         try:
             if place.partition("/")[0] not in FAMILIES[2:]:
@@ -203,7 +204,7 @@ def array(data: bytes) -> list[Any]:
 def document(data: bytes) -> Any:
     """The value of a JSON file. Raises NotThisFormat."""
     try:
-        return codec.loads(data)
+        return json_text.loads(data)
     except ValueError as error:
         raise NotThisFormat("is not JSON: {reason}.", error) from error
 
@@ -217,7 +218,7 @@ def list_of(value: Any) -> list[Any]:
     """A list, also one that is written as JSON; empty if it is not one."""
     if isinstance(value, str) and value[:1] == "[":
         with suppress(ValueError):
-            value = codec.loads(value.encode())
+            value = json_text.loads(value.encode())
     return value if isinstance(value, list) else []
 
 
@@ -228,11 +229,11 @@ def texts(value: Any) -> list[str]:
     return [each for each in found if each]
 
 
-def fields_of(value: Any) -> codec.Json:
+def fields_of(value: Any) -> Json:
     """An object, also one that is written as JSON; empty if it is not one."""
     if isinstance(value, str | bytes):
-        with suppress(codec.NotARecord):
-            return codec.load_object(value.encode() if isinstance(value, str) else value)
+        with suppress(json_text.NotARecord):
+            return json_text.load_object(value.encode() if isinstance(value, str) else value)
     return value if isinstance(value, dict) else {}
 
 

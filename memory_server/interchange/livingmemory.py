@@ -29,8 +29,7 @@ from memory_server.interchange.incoming import (
 )
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import without_private
-from sandbox.chats.messages import ROLES
-from sandbox.chats.messages import Message as ChatMessage
+from sandbox import chat
 from sandbox.locale import _
 
 TABLES = {
@@ -62,7 +61,7 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
 
 
 def _read(rows: list[Any], messages: list[Mapping[str, Any]], usual: str) -> Incoming:
-    found, memories, said = Incoming(), dict[str, list[ShortTermMemory]](), list[ChatMessage]()
+    found, memories, said = Incoming(), dict[str, list[ShortTermMemory]](), list[chat.Message]()
     for place, row in numbered(rows, "memory"):
         if not isinstance(row, dict) or not isinstance(text := row.get("content"), str):
             found.skipped.append((place, _("it has no text")))
@@ -107,9 +106,9 @@ def _memory(
         memories.setdefault(name, []).append(memory)
 
 
-def _message(row: Mapping[str, Any]) -> ChatMessage | None:
+def _message(row: Mapping[str, Any]) -> chat.Message | None:
     role, content = row.get("role"), row.get("content")
-    if role not in ROLES or not isinstance(content, str) or not content.strip():
+    if role not in chat.ROLES or not isinstance(content, str) or not content.strip():
         return None
     message = {"role": role, "content": content, "conversation_id": _conversation(row.get("session_id"))}
     if made_ms := milliseconds_of(row.get("timestamp"), unit=1000):

@@ -19,9 +19,9 @@ from typing import Any
 from memory_server.conversations.contents import Contents
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import EMPTY_OR_PRIVATE, Incoming, NotThisFormat
+from memory_server.kernel import json_text
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.private import without_private
-from memory_server.storage.json_store import codec
 from sandbox.locale import _
 
 NOTES = (
@@ -45,7 +45,7 @@ def graph_in(value: Any) -> Mapping[str, Any] | None:
                 value = wrapped
             case {"content": [{"type": "text", "text": str(text)}, *_]} | [{"type": "text", "text": str(text)}, *_]:
                 try:
-                    value = codec.loads(text.encode(errors="replace"))
+                    value = json_text.loads(text.encode(errors="replace"))
                 except ValueError:
                     return None
             case _:
@@ -56,7 +56,7 @@ def graph_in(value: Any) -> Mapping[str, Any] | None:
 def _rows(incoming: Incoming, data: bytes) -> Iterator[tuple[str, Any]]:
     """The records of a file, each with its place and its `type`: lines of `memory.jsonl`, or the parts of a graph."""
     try:
-        graph = graph_in(codec.loads(data))
+        graph = graph_in(json_text.loads(data))
     except ValueError:
         graph = None
     if graph is None:

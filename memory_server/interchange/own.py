@@ -1,6 +1,6 @@
 """Our own forms: `native` with everything, `pack` for trigger authors, and `markdown` for people.
 
-`native` is JSON lines (backups/record_lines.py); entries of knowledge follow the conversations as
+`native` is JSON lines (conversations/record_lines.py); entries of knowledge follow the conversations as
 `{"place":"refs/short-term","entry":{…}}`, without empty fields and numbers of a store. `pack` is a JSON array of
 `{name, prompt, trigger, createdContext?}`, as `trigger-sandbox pack` uses it.
 """
@@ -14,16 +14,16 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
 
+from memory_server.conversations import codec, record_lines
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import DEFAULT_CONVERSATION
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, array
-from memory_server.kernel import times
+from memory_server.kernel import json_text, times
 from memory_server.kernel.files import MAX_FILE_BYTES
+from memory_server.kernel.json_text import Json
 from memory_server.knowledge.entry import Entry, difference
-from memory_server.storage.backups import record_lines
-from memory_server.storage.json_store import codec
+from sandbox import PackMemory, pack_text, usable
 from sandbox.locale import _
-from sandbox.workbench.files import PackMemory, pack_text, usable
 
 COMPRESSED = b"\x1f\x8b"
 _EMPTY = Entry("")
@@ -42,9 +42,9 @@ def write_native(
     written = 0
     for place, entry in entries:
         live = replace(entry, archived_ms=None, reason=None, ref="" if place.startswith("layers/") else entry.ref)
-        yield codec.dumps({"place": place, "entry": difference(live, _EMPTY)}) + b"\n"
+        yield json_text.dumps({"place": place, "entry": difference(live, _EMPTY)}) + b"\n"
         written += 1
-    yield codec.dumps({"end": True, "conversations": count} | ({"entries": written} if written else {})) + b"\n"
+    yield json_text.dumps({"end": True, "conversations": count} | ({"entries": written} if written else {})) + b"\n"
 
 
 def uncompressed(data: bytes) -> bytes:
@@ -56,7 +56,7 @@ def uncompressed(data: bytes) -> bytes:
     except zlib.error as error:
         raise NotThisFormat("is compressed, and damaged: {reason}.", error) from error
     try:
-        record_lines.check_first(codec.loads(lines.partition(b"\n")[0]))
+        record_lines.check_first(json_text.loads(lines.partition(b"\n")[0]))
     except ValueError:
         return data
     if not unpacking.eof:
@@ -76,7 +76,7 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     place, head = next(lines, ("", None))
     try:
         record_lines.check_first(head if place == "line 1" else None)
-    except codec.NotARecord as error:
+    except json_text.NotARecord as error:
         raise NotThisFormat("cannot be read: {reason}.", error) from error
     ended = False
     rest = _taking_entries(lines, found)
@@ -135,7 +135,7 @@ def read_pack(data: bytes, usual: str) -> Incoming:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     if wrong:
         raise NotThisFormat("cannot be used: {reason}.", wrong[0])
-    groups: dict[str, list[tuple[str, codec.Json]]] = {}
+    groups: dict[str, list[tuple[str, Json]]] = {}
     for memory in pack:
         record = _record(memory)
         name = found.conversation_of(record.pop("conversation_id", None), usual, memory.name)
@@ -145,7 +145,7 @@ def read_pack(data: bytes, usual: str) -> Incoming:
     return found
 
 
-def _record(memory: PackMemory) -> codec.Json:
+def _record(memory: PackMemory) -> Json:
     texts = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
     return {**memory.extra, **texts, "createdContext": memory.created_context}
 

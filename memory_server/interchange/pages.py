@@ -16,8 +16,8 @@ from typing import Any
 
 from memory_server.interchange.incoming import Incoming, NotThisFormat, milliseconds_of, texts
 from memory_server.kernel.private import emptied
+from memory_server.knowledge import front_matter
 from memory_server.knowledge.notes.pages import MARK
-from memory_server.storage.entries import front_matter
 from sandbox.locale import _
 
 _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)

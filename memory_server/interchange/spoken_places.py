@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.chats import left_out
+from sandbox import left_out
 from sandbox.locale import _
 
 Whose = Literal["user", "model", "agent", "client"]

@@ -16,10 +16,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memory_server.interchange import spoken_places as places
+from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store import codec
 from nlp.once import Once
-from sandbox.chats.joined_lines import joined_values
+from sandbox import joined_values
 
 _OF_A_MESSAGE = re.compile(
     rb'"(?:type|role|subtype)":\s*"(?:user|assistant|queued_command|turn_duration|stop_hook_summary)(?:\.message)?"'
@@ -64,7 +64,7 @@ def rows_of_messages(transcript: bytes) -> Iterator[Mapping[str, Any]]:
 def row_of(line: bytes) -> Mapping[str, Any]:
     """A line of a transcript; empty if the line is cut or is still being written."""
     try:
-        row = codec.loads(line)
+        row = json_text.loads(line)
     except ValueError:
         return {}
     return row if isinstance(row, dict) else {}
@@ -78,7 +78,7 @@ def rows_of(line: bytes, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
         yield row
         return
     try:
-        values, rest = [codec.loads(line)], ""
+        values, rest = [json_text.loads(line)], ""
     except ValueError:
         values, rest = joined_values(line.decode(errors="replace"))
     for value in values:

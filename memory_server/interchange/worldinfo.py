@@ -18,9 +18,8 @@ from typing import Any
 
 from memory_server.conversations.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document, fields_of
-from memory_server.storage.json_store.codec import Json
-from sandbox.javascript import literals
-from sandbox.javascript.spelling import spelled_in_two_ways
+from memory_server.kernel.json_text import Json
+from sandbox import literals, spelled_in_two_ways
 from sandbox.locale import _
 
 LOGICS = ("AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.items import Item
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Change, Entry, Operation, Purge
+from memory_server.knowledge.families import Families
 from memory_server.knowledge.items import item_of, place_of
 from memory_server.knowledge.ports import ScopeView
 
-if TYPE_CHECKING:
-    from memory_server.knowledge.service import Knowledge
 
-
-async def texts_of(knowledge: Knowledge, items: Collection[Item]) -> set[str]:
+async def texts_of(families: Families, items: Collection[Item]) -> set[str]:
     """As `Lifecycle.texts_of`."""
     texts: set[str] = set()
-    for scope, store in await knowledge.places():
+    for scope, store in await families.places():
         names = {item.id for item in items if item.place == place_of(scope)}
         if not names:
             continue
@@ -35,11 +32,11 @@ async def texts_of(knowledge: Knowledge, items: Collection[Item]) -> set[str]:
     return texts
 
 
-async def past_texts(knowledge: Knowledge, words: Sequence[str]) -> set[str]:
+async def past_texts(families: Families, words: Sequence[str]) -> set[str]:
     """As `Lifecycle.past_texts`."""
     means = Erasure((), (), words=tuple(words)).means
     texts: set[str] = set()
-    for scope, store in await knowledge.places():
+    for scope, store in await families.places():
         if scope.space != "layers":
             former_entries = await store.read(scope, lambda view: view.former_entries())
             meant = [entry for entry in former_entries if means(item_of(scope, entry))]
@@ -51,9 +48,9 @@ def _texts_in(scope: Scope, entry: Entry) -> tuple[str, ...]:
     return entry.body, entry.title, *item_of(scope, entry).also
 
 
-async def erase(knowledge: Knowledge, erasure: Erasure) -> None:
+async def erase(families: Families, erasure: Erasure) -> None:
     """As `Lifecycle.erase`. A repository keeps its own past of the files of a layer."""
-    for scope, store in await knowledge.places():
+    for scope, store in await families.places():
         names = erasure.in_place(place_of(scope))
         if scope.space == "layers" and names:
 
@@ -62,6 +59,6 @@ async def erase(knowledge: Knowledge, erasure: Erasure) -> None:
                 return [Purge(entry.id) for entry in entries if (entry.key or entry.ref) in names], None
 
             await store.commit(scope, decide, Operation("erase"))
-    for database in filter(None, (knowledge.store, knowledge.ref_options.store)):
+    for database in filter(None, (families.store, families.ref_options.store)):
         await database.erase(erasure)
-    knowledge.notes.changed()
+    families.notes.changed()

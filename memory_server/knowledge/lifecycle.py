@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
 from memory_server.kernel.erasure import Erasure, left_out_text
@@ -41,6 +41,7 @@ from memory_server.knowledge.entry import (
     is_change_id,
     seq_of,
 )
+from memory_server.knowledge.families import Families
 from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, mark_of, past_of, place_of
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.settling import NOTES
@@ -49,21 +50,18 @@ from memory_server.knowledge.policies import arriving, as_later, expired, over_l
 from memory_server.knowledge.ports import REPLACED, Entries, EntryStore, ScopeView
 from sandbox.locale import _, clause
 
-if TYPE_CHECKING:
-    from memory_server.knowledge.service import Knowledge
-
 log = logging.getLogger(__name__)
 _TEXTS = 50  # entries whose beginnings a history has: those of its newest changes
 
 
 class KnowledgeLifecycle:
-    """The past of `knowledge`: one sequence of operations over all families, so an id is enough to find a change."""
+    """The past of `families`: one sequence of operations over all families, so an id is enough to find a change."""
 
     keeps: Literal["knowledge"] = "knowledge"
 
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
-        self._store, self._clock, self._options = knowledge.store, knowledge.clock, knowledge.options
+    def __init__(self, families: Families) -> None:
+        self._families = families
+        self._store, self._clock, self._options = families.store, families.clock, families.options
 
     def made(self, change: str) -> bool:
         return is_change_id(change)
@@ -74,8 +72,8 @@ class KnowledgeLifecycle:
     async def find(self, sought: Sought) -> list[Item]:
         found: list[Item] = []
         where = Filter(archived=sought.archived)
-        projects = await self._knowledge.notes.project_names()
-        for scope, store in await self._knowledge.places():
+        projects = await self._families.notes.project_names()
+        for scope, store in await self._families.places():
             if sought.looks_in(place_of(scope), FAMILIES[scope.space]):
                 entries = await store.read(scope, lambda held: held.entries(where))
                 found += await asyncio.to_thread(sought.among, [item_of(scope, entry, projects) for entry in entries])
@@ -84,7 +82,7 @@ class KnowledgeLifecycle:
     async def forget(self, items: Collection[Item], *, by: str) -> int:
         """As `Lifecycle.forget`. Files of layers have no history: so a note of the operation names them."""
         count, now_ms = 0, self._clock()
-        for scope, store in await self._knowledge.places():
+        for scope, store in await self._families.places():
             names = {item.id for item in items if item.place == place_of(scope)}
 
             def decide(held: ScopeView) -> tuple[Sequence[Change], list[Entry]]:
@@ -97,11 +95,11 @@ class KnowledgeLifecycle:
                 detail = {"keys": [each.key for each in gone], "folder": str(layer.folder.place)}
                 await self._store.log_operation(scope, Operation("forget", by, detail=detail))
             count += len(gone)
-        self._knowledge.notes.changed()
+        self._families.notes.changed()
         return count
 
     def _layer(self, scope: Scope) -> Layer:
-        return self._knowledge.layers["global" if scope.owner == "global" else "project"]
+        return self._families.layers["global" if scope.owner == "global" else "project"]
 
     async def _bring_back(self, scope: Scope, operation: Operation, by: str) -> Undone:
         """Take back that entries of a layer were forgotten, whose files were moved into its archive."""
@@ -118,13 +116,13 @@ class KnowledgeLifecycle:
         return Undone(change_id(made), tuple(HistoryStep(_("knowledge"), each.key) for each in back))
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
-        return await erasing.texts_of(self._knowledge, items)
+        return await erasing.texts_of(self._families, items)
 
     async def past_texts(self, words: Sequence[str]) -> set[str]:
-        return await erasing.past_texts(self._knowledge, words)
+        return await erasing.past_texts(self._families, words)
 
     async def erase(self, erasure: Erasure) -> None:
-        await erasing.erase(self._knowledge, erasure)
+        await erasing.erase(self._families, erasure)
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
         if await asyncio.to_thread(backups.knowledge_of(name).exists):
@@ -179,14 +177,14 @@ class KnowledgeLifecycle:
             undo = Operation("undo", by, detail={"change": change})
             later = partial(as_later, since=seq, now_ms=self._clock())
             made, _former = await self._store.replace_by(former, NOTES, undo, lambda *held: (later(*held), None))
-            self._knowledge.notes.changed()
+            self._families.notes.changed()
             return Undone(change_id(made), ())
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
             return taking_back(held, seq, self._clock()), None
 
         done = await self._store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
-        self._knowledge.notes.changed()
+        self._families.notes.changed()
         steps = (HistoryStep(_("knowledge"), each.ref, beginning(each.title or each.body)) for each in done.entries)
         return Undone(done.change_id or change, tuple(steps))
 
@@ -204,7 +202,7 @@ class KnowledgeLifecycle:
         """As `Lifecycle.clean_up`, and delete for good what is kept no longer, as seen from `seen_from_ms`. The present
         is at most a day after the last operation, also for `seen_from_ms` None: so a clock that is years ahead, or a
         long leave, archives nothing before the next write."""
-        layers = [f"layers/{layer.name}" for layer in self._knowledge.layers.known]
+        layers = [f"layers/{layer.name}" for layer in self._families.layers.known]
         if place not in (None, *await self.places(), *layers):
             raise InvalidInput("There is no place {place}; `memory-server where` shows what holds entries.", place)
         done = [operation for _, operation in await self._store.operations()]
@@ -215,12 +213,12 @@ class KnowledgeLifecycle:
         for scope in await self._store.scopes():
             if place in (None, place_of(scope)):
                 yield _cleaned(place_of(scope), await self._clean_up(scope, now_ms, kept_from_ms, by, dry_run=dry_run))
-        tidies = self._knowledge.layer_options.tidy or by == "cleanup"
-        for layer in self._knowledge.layers.known if tidies else ():
+        tidies = self._families.layer_options.tidy or by == "cleanup"
+        for layer in self._families.layers.known if tidies else ():
             if place in (None, name := f"layers/{layer.name}"):
                 yield _cleaned(name, await layer.clean_up(dry_run=dry_run, by=by))
         if not dry_run:
-            await self._knowledge.refs.summarize(by=by)
+            await self._families.refs.summarize(by=by)
         if not dry_run and place is None:
             done_ms = seen_from_ms - round(self._options.audit_days * DAY_MS)
             await self._store.tidy(texts_before_ms=kept_from_ms, operations_before_ms=done_ms)
@@ -228,7 +226,7 @@ class KnowledgeLifecycle:
     async def _clean_up(
         self, scope: Scope, now_ms: int, kept_from_ms: int, by: str, *, dry_run: bool
     ) -> list[tuple[Entry, Reason]]:
-        most = {Scope("refs", name): self._knowledge.ref_options.bounds(name).entries for name in NAMESPACES}.get(scope)
+        most = {Scope("refs", name): self._families.ref_options.bounds(name).entries for name in NAMESPACES}.get(scope)
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
@@ -250,13 +248,13 @@ class KnowledgeLifecycle:
 
     async def examinations(self) -> list[Examine]:
         """One of the store, and one of the files of each layer."""
-        return [self._store.examine, *(layer.folder.examine for layer in self._knowledge.layers.known)]
+        return [self._store.examine, *(layer.folder.examine for layer in self._families.layers.known)]
 
     async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
         if only is not None:
             return Copied()
         try:
-            held = await self._knowledge.overview()
+            held = await self._families.overview()
             entries = sum(figures.count + figures.archived for figures in held.values())
             if entries:
                 await self._store.copy_to(await asyncio.to_thread(backup.beside))
@@ -313,7 +311,7 @@ class KnowledgeLifecycle:
             await self._store.replace_by(copy, NOTES, Operation("overwrite", by), purge if erased else None)
             if erased:  # also from the free pages
                 await self._store.erase(Erasure((), tuple(each.body for each in erased)))
-        self._knowledge.notes.changed()
+        self._families.notes.changed()
 
     def _again(self, held: ScopeView) -> list[Entry]:
         """The entries that were erased here for good."""
@@ -328,7 +326,7 @@ class KnowledgeLifecycle:
         self, entries: Entries, scope: Scope, theirs: Sequence[Entry], *, dry_run: bool, by: str
     ) -> tuple[MergeCounts, str | None]:
         if scope.space == "refs":
-            theirs = [self._knowledge.refs.with_summary(entry) for entry in theirs]
+            theirs = [self._families.refs.with_summary(entry) for entry in theirs]
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], MergeCounts]:
             wanted = [entry for entry in theirs if not self._store.erased([entry.body, mark_of(entry)])]
@@ -348,7 +346,7 @@ class KnowledgeLifecycle:
         """Bring in entries for a place, as `restore` does, as one change; what cannot be of this place is left out."""
         name, _slash, owner = place.partition("/")
         scope, left_out, once = Scope(SPACES[name], owner), list[str](), dict[tuple[str, ...], Entry]()
-        layers = {layer.name: layer.folder for layer in self._knowledge.layers.known} if name == "layers" else {}
+        layers = {layer.name: layer.folder for layer in self._families.layers.known} if name == "layers" else {}
         for number, each in enumerate(entries):
             try:
                 entry = admitted(scope, each, layers)
@@ -359,13 +357,13 @@ class KnowledgeLifecycle:
         if once:
             store, within = (layers[owner], LAYER) if owner in layers else (self._store, scope)
             counts, change = await self._take(store, within, list(once.values()), dry_run=dry_run, by=by)
-            self._knowledge.notes.changed()
+            self._families.notes.changed()
         return RestoredPlace(self.keeps, place, counts, tuple(left_out), change)
 
     async def live(self, family: Family | None = None, where: Filter = LIVE) -> list[tuple[str, Entry]]:
         """The live entries that meet `where`, each with its place, those made first coming first."""
         found: list[tuple[str, Entry]] = []
-        for scope, entries in await self._knowledge.places():
+        for scope, entries in await self._families.places():
             if family in (None, FAMILIES[scope.space]):
                 held = await entries.read(scope, lambda held: held.entries(where))
                 found += ((place_of(scope), entry) for entry in held)

@@ -146,7 +146,7 @@ def _say(template: str, *values: object) -> None:
     """Write an error message, in the language of this user, if anybody reads it."""
     from contextlib import suppress
 
-    from sandbox.language import language_of
+    from sandbox import language_of
     from sandbox.locale import _, speak, translated
 
     speak(language_of(sys.argv[1:], os.environ), os.path.join(program_root(), "memory_server"))

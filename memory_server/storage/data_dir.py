@@ -1,7 +1,4 @@
-"""A home of memories, named by a URL: the conversations, the backups and the notes that are kept there.
-
-Only `storage/` knows that it is a folder of this machine, or a database (postgres/home.py).
-"""
+"""A home of memories in a folder of this machine: the conversations, the backups and the notes that are kept there."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ from functools import cached_property, partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.folder_names import find_folder, subfolders
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.options import StoreParameters
 from memory_server.storage.token_file import TokenFile, named
 from sandbox.locale import _
 
@@ -36,13 +33,10 @@ if TYPE_CHECKING:
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
     from memory_server.storage.json_store.repair import RepairPlan
-    from memory_server.storage.options import PostgresSettings
 
 from memory_server.storage.link_files import LinkFile, Outbox
 from memory_server.storage.recall_files import RecallFiles
 from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
-
-__all__ = ["Home", "StoreParameters", "open_home"]
 
 log = logging.getLogger(__name__)
 
@@ -51,47 +45,6 @@ LEAST_FREE_BYTES = 1_000_000
 """Below this a disk counts as full: a write of one call, with the files that SQLite needs for it, would not fit."""
 LEAST_FREE_FILES = 32
 """Below this a disk counts as full, too: a new tenant with one conversation has some twenty files and folders."""
-
-
-def open_home(
-    url: str | Path,
-    clock: Callable[[], int],
-    parameters: StoreParameters | None = None,
-    meter: Meter | None = None,
-    *,
-    folder: Path | None = None,
-    postgres: PostgresSettings | None = None,
-    beside: Home | None = None,
-) -> Home:
-    """The home at `url`: `file:///…`, or the path of a folder, which need not exist yet; or `postgresql://…`, where
-    `#NAME` at the end names a tenant, with the files of this machine in `folder`. It shares what it can with a home
-    `beside` it, which is closed after it. Touches no disk and no network. Raises InvalidInput if memories cannot be
-    kept at such a URL."""
-    # Without what follows the scheme, which may hold a password.
-    refused = InvalidInput(
-        "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:/// or postgresql://.",
-        f"{str(url).partition('://')[0]}://",
-    )
-    try:
-        parts = urlsplit(str(url))
-    except ValueError:  # such as a bracket in a password
-        raise refused from None
-    if parts.scheme in ("postgresql", "postgres"):
-        try:
-            from memory_server.storage.postgres.home import open_database
-        except ImportError as error:
-            raise InvalidInput(
-                "Memories in PostgreSQL need psycopg; in the clone run `uv tool install '.[postgres]'`."
-            ) from error
-        place = (folder or Path()).expanduser().absolute()
-        return open_database(str(url), place, clock, parameters, meter, postgres, beside)
-    if parts.scheme == "file":
-        from urllib.request import url2pathname
-
-        url = url2pathname(parts.path)
-    elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
-        raise refused
-    return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
 
 
 def tokens_at(place: Path) -> Path:

@@ -18,10 +18,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from memory_server.kernel import files as folders
+from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.items import Item
 from memory_server.storage.entries import searching
-from memory_server.storage.json_store import codec
 
 _LEFT = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)
 """Files that a killed process left beside those that it was writing."""
@@ -46,7 +46,7 @@ class ErasedFiles:
     def begin(self, erasure: Erasure) -> None:
         with folders.unwritable(self._now.parent):
             folders.make_folder(self._now.parent)
-            folders.replace_file(self._now, codec.dumps(asdict(erasure)))
+            folders.replace_file(self._now, json_text.dumps(asdict(erasure)))
             if not self._key.exists():
                 folders.replace_file(self._key, secrets.token_bytes(32))
             key = folders.read_file(self._key)
@@ -96,7 +96,7 @@ class ErasedFiles:
 
 def begun_of(data: bytes) -> Erasure:
     """What was begun, of the JSON that was kept of it."""
-    kept = codec.load_object(data)
+    kept = json_text.load_object(data)
     items = (Item(**{**item, "aliases": (), "also": (), "said": ()}) for item in kept.pop("items"))
     texts = {name: tuple(kept[name]) for name in ("texts", "pieces", "words")}
     return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], kept["user"])

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.kernel import files as folders
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.link import Link, url_of
-from memory_server.storage.json_store import codec
 from memory_server.storage.small_files import locked, remove_small_file, replace_small_file, unwritable
 from sandbox.locale import _, translated
 
@@ -37,7 +37,7 @@ class LinkFile:
     def read(self) -> Link | None:
         """None: there is no link. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
         try:
-            known = codec.load_object(folders.read_file(self._path))
+            known = json_text.load_object(folders.read_file(self._path))
             return Link(url_of(str(known["url"])), str(known["token_file"]), known.get("ca"))
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -88,7 +88,7 @@ class Outbox:
     def add(self, turn: Mapping[str, Any]) -> int:
         """Keep a turn durably; its number. Raises QuotaReached: there are too many; StorageUnwritable: it could not be
         written. Then it is not kept."""
-        data = codec.dumps(dict(turn)) + b"\n"
+        data = json_text.dumps(dict(turn)) + b"\n"
         try:
             with locked(self._folder / "numbers") as file:
                 sizes = self._sizes()
@@ -122,8 +122,8 @@ class Outbox:
 
     def _content(self, number: int) -> dict[str, Any] | None:
         try:
-            return dict(codec.load_object(folders.read_file(self._path(number))))
-        except (FileNotFoundError, codec.NotARecord):
+            return dict(json_text.load_object(folders.read_file(self._path(number))))
+        except (FileNotFoundError, json_text.NotARecord):
             return None
 
     def delivered(self, number: int) -> None:
@@ -138,7 +138,7 @@ class Outbox:
             reasons = self._reasons() | {aside.name: reason}
             there = {path.name for path in aside.parent.iterdir()} | {aside.name}
             kept = {name: text for name, text in reasons.items() if name in there}
-            folders.replace_file(self._folder / _REASONS, codec.dumps(kept) + b"\n")
+            folders.replace_file(self._folder / _REASONS, json_text.dumps(kept) + b"\n")
         with contextlib.suppress(FileNotFoundError):
             folders.take_name(self._path(number), aside)
         return aside
@@ -149,8 +149,8 @@ class Outbox:
             for path in [*self._folder.glob("*.json"), *(self._folder / "refused").glob("*.json")]:
                 data = folders.read_if_there(path) or b""
                 try:
-                    turn: Any = codec.load_object(data)
-                except codec.NotARecord:
+                    turn: Any = json_text.load_object(data)
+                except json_text.NotARecord:
                     turn = data.decode(errors="replace")
                 if holds(turn):
                     folders.remove_file(path)
@@ -166,8 +166,8 @@ class Outbox:
     def _reasons(self) -> dict[str, str]:
         """Why turns were set aside, by the names of their files; empty if that is not known any more."""
         try:
-            reasons = codec.load_object(folders.read_file(self._folder / _REASONS))
-        except (OSError, codec.NotARecord):
+            reasons = json_text.load_object(folders.read_file(self._folder / _REASONS))
+        except (OSError, json_text.NotARecord):
             return {}
         return {name: str(reason) for name, reason in reasons.items()}
 

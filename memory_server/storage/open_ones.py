@@ -14,7 +14,7 @@ from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.failures import failure_text
-from memory_server.storage.json_store.open_conversation import StoreParameters
+from memory_server.storage.options import StoreParameters
 from sandbox.locale import _
 
 log = logging.getLogger(__name__)

@@ -34,6 +34,18 @@ class StorageSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreParameters(StorageSettings):
+    """Numbers of the store, each with its unit; docs/reference/data-folder.md."""
+
+    small_bytes: int = 1_000_000
+    """Snapshots up to this size are compacted when idle, larger ones when the journal is larger than they are."""
+    read_only: bool = False
+    """Whether the disk is never changed."""
+    exit_seconds: float = 0.3
+    """Time for compaction when the store is closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSettings:
     """Memories in PostgreSQL, where `store` names a database."""
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memory_server.kernel import files as folders
+from memory_server.kernel import json_text
 from memory_server.kernel.folder_names import folder_name
 from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
-from memory_server.storage.json_store import codec
 from memory_server.storage.small_files import locked
 
 _LEAST_LINE_BYTES = 50
@@ -27,7 +27,7 @@ class RecallFiles:
         folders.make_folder(self._folder)
         for line in lines:
             path = self._path(line["conversation"])
-            size = folders.append(path, codec.dumps(line) + b"\n")
+            size = folders.append(path, json_text.dumps(line) + b"\n")
             if size > MOST_LINES * _LEAST_LINE_BYTES and folders.read_file(path).count(b"\n") > MOST_LINES:
                 self._rewrite(path, lambda kept: kept[-LINES_AFTER_A_CUT:])
 
@@ -42,7 +42,7 @@ class RecallFiles:
     def _rewrite(self, path: Path, make: Callable[[list[Line]], list[Line]]) -> None:
         with locked(self._folder / "lock"):
             after = make(_read(path))
-            data = b"".join(codec.dumps(line) + b"\n" for line in after)
+            data = b"".join(json_text.dumps(line) + b"\n" for line in after)
             if data and data != folders.read_file(path):  # a line that was torn goes too
                 folders.replace_file(path, data)
             elif not after:
@@ -57,9 +57,9 @@ def _read(path: Path) -> list[Line]:
     found = []
     for data in (folders.read_if_there(path) or b"").splitlines():
         try:
-            line = codec.load_object(data)
-            codec.milliseconds(line["at"])
+            line = json_text.load_object(data)
+            json_text.milliseconds(line["at"])
             found.append(line | {"at": str(line["at"]), "conversation": str(line["conversation"])})
-        except (codec.NotARecord, KeyError):
+        except (json_text.NotARecord, KeyError):
             continue
     return found

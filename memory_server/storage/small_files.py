@@ -12,11 +12,10 @@ from typing import Any, BinaryIO
 import portalocker
 
 from memory_server.kernel import files as folders
-from memory_server.kernel import times
+from memory_server.kernel import json_text, times
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.messages import Session
 from memory_server.kernel.private import Pause
-from memory_server.storage.json_store import codec
 from sandbox.locale import _
 
 log = logging.getLogger(__name__)
@@ -34,8 +33,8 @@ class PauseNote:
         """The pause at `now_ms`; None without a pause, or after its end. A note that cannot be read is a pause: a
         broken file must not end a pause that somebody asked for."""
         try:
-            until = codec.loads(folders.read_file(self._path))["until"]
-            until_ms = None if until is None else codec.milliseconds(until)
+            until = json_text.loads(folders.read_file(self._path))["until"]
+            until_ms = None if until is None else json_text.milliseconds(until)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError):
@@ -57,7 +56,7 @@ def replace_small_file(path: Path, value: Mapping[str, Any], so: str) -> None:
     the file is as it was."""
     try:
         folders.make_folder(path.parent)
-        made = folders.write_aside(path, codec.dumps(value) + b"\n")
+        made = folders.write_aside(path, json_text.dumps(value) + b"\n")
         folders.take_name(made, path)
     except OSError as error:
         raise unwritable(path, error, so) from error
@@ -116,13 +115,13 @@ class FolderLedger:
     def last_run_ms(self) -> int | None:
         """When upkeep last ended, in milliseconds since 1970; None: never."""
         try:
-            return codec.milliseconds(codec.loads(folders.read_file(self._note))["lastRun"])
+            return json_text.milliseconds(json_text.loads(folders.read_file(self._note))["lastRun"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def note_run(self, at_ms: int) -> None:
         try:
-            folders.replace_file(self._note, codec.dumps({"lastRun": times.iso(at_ms)}) + b"\n")
+            folders.replace_file(self._note, json_text.dumps({"lastRun": times.iso(at_ms)}) + b"\n")
         except OSError as error:
             # The clean-up is done; upkeep will only run again sooner.
             log.warning("upkeep could not be noted: %s", error)
@@ -142,7 +141,7 @@ class AnsweredEvents:
             with locked(self._path) as file:
                 lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
                 file.truncate(0)
-                file.write(codec.dumps({event: now_ms} | lately))
+                file.write(json_text.dumps({event: now_ms} | lately))
                 return event not in lately
         except OSError:
             return True  # rather twice than not at all
@@ -176,7 +175,7 @@ class GivenLines:
                 of_it = ({} if afresh else before) | dict.fromkeys(keys, now_ms)
                 known[session.id] = dict(list(of_it.items())[-MOST_LINES:])
                 file.truncate(0)
-                file.write(codec.dumps(dict(list(known.items())[-MOST_SESSIONS:])))
+                file.write(json_text.dumps(dict(list(known.items())[-MOST_SESSIONS:])))
         except OSError:
             return  # rather twice than not at all
 
@@ -200,8 +199,8 @@ def locked(path: Path) -> Iterator[BinaryIO]:
 
 def _lines(data: bytes) -> dict[str, dict[str, int]]:
     try:
-        found = codec.load_object(data)
-    except codec.NotARecord:
+        found = json_text.load_object(data)
+    except json_text.NotARecord:
         return {}
     return {
         name: {key: at_ms for key, at_ms in lines.items() if isinstance(at_ms, int)}
@@ -212,6 +211,6 @@ def _lines(data: bytes) -> dict[str, dict[str, int]]:
 
 def _read(data: bytes) -> dict[str, int]:
     try:
-        return {name: at_ms for name, at_ms in codec.load_object(data).items() if isinstance(at_ms, int)}
-    except codec.NotARecord:
+        return {name: at_ms for name, at_ms in json_text.load_object(data).items() if isinstance(at_ms, int)}
+    except json_text.NotARecord:
         return {}

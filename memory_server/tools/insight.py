@@ -13,8 +13,7 @@ from pydantic import Field
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
-from memory_server.conversations.recall.relevance import MatchedWord, age_text
-from memory_server.conversations.recall.why import meaning_text
+from memory_server.conversations.recall.receipts import MatchedWord, age_text, meaning_text
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both

@@ -22,11 +22,8 @@ from memory_server.web.pages import number, recorded
 from memory_server.web.taking_back import places_of
 from memory_server.web.triggers import told, watching
 from memory_server.web.view import View, form_of
-from sandbox import Operand, Problem
-from sandbox.chats.chat import ChatError
-from sandbox.chats.plain import parse
+from sandbox import Failed, Fired, Operand, Problem, RunReport, chat
 from sandbox.locale import _, foreign
-from sandbox.verdicts import Failed, Fired, RunReport
 
 _REPLAYED = 48
 """Stored memories on which a trigger is tried, the newest."""
@@ -122,11 +119,11 @@ async def _kept(view: View, name: str) -> tuple[LongTermMemory, str]:
 
 async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
     """A trigger that brings a memory whenever the word is said."""
-    from sandbox.javascript.literals import call, string
+    from sandbox import literals
 
     memories = await view.conversation.short_term.memories()
     prompt = next((memory.text for memory in memories if memory.id == memory_id), "")
-    code = f"{call('match_keys', [string(word)])} > 0"
+    code = f"{literals.call('match_keys', [literals.string(word)])} > 0"
     return {"name": word, "code": code, "prompt": prompt, "chat": word}
 
 
@@ -178,14 +175,14 @@ def _moment_and_seed(view: View, given: Mapping[str, str]) -> tuple[datetime, in
     return local(moment, zone), seed % _SEEDS
 
 
-def _messages_in(chat: str) -> list[dict[str, Any]]:
+def _messages_in(typed: str) -> list[dict[str, Any]]:
     """The messages of a chat as it was typed; a text of another form is one message."""
-    text = chat.strip()
+    text = typed.strip()
     if not text:
         return []
     try:
-        return [dict(message) for message in parse(text)[0]]
-    except ChatError:
+        return [dict(message) for message in chat.parse(text)[0]]
+    except chat.ChatError:
         return [{"role": "user", "content": text}]
 
 

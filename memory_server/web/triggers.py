@@ -15,8 +15,8 @@ from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import milliseconds
 from memory_server.web.speech import Speech, strong
+from sandbox import Fired
 from sandbox.locale import _
-from sandbox.verdicts import Fired
 
 if TYPE_CHECKING:
     from memory_server.web.view import View

@@ -21,9 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from memory_server.conversations import codec
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message, context_text
-from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 from nlp.lexicon.idf import idf_table
 
@@ -153,7 +154,7 @@ def write_memories(data_dir: Path, count: int, vocabulary: list[str], rng: rando
         memories.append(codec.short_term_json(memory))
     folder = data_dir / "bench"
     folder.mkdir(parents=True)
-    (folder / SHORT_TERM).write_bytes(codec.dump_array(memories))
+    (folder / SHORT_TERM).write_bytes(json_text.dump_array(memories))
 
 
 def short_term(count: int, runs: int) -> None:
@@ -214,7 +215,7 @@ def triggers(count: int, runs: int) -> None:
         ]
         folder = Path(name) / "bench"
         folder.mkdir()
-        (folder / "long-term-memory.json").write_bytes(codec.dump_array(stored))
+        (folder / "long-term-memory.json").write_bytes(json_text.dump_array(stored))
         with connected(*memory_server(Path(name))) as client, connected(sys.executable, "-c", EMPTY_SERVER) as empty:
             arguments = {"messages": messages, "conversation_id": "bench"}
             for _ in range(3):

@@ -23,7 +23,8 @@ from memory_server.conversations.changes import Added, Change
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.index import index_of
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.options import StoreParameters
 
 KEYWORDS = 23
 NOW = 1_782_000_000_000

@@ -16,6 +16,7 @@ from store_on_disk import commit, open_store, private, reopened
 
 from memory_server.app import App
 from memory_server.config import Settings
+from memory_server.conversations import codec, record_lines
 from memory_server.conversations.changes import Added, TriggerSet
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import (
@@ -30,14 +31,15 @@ from memory_server.conversations.model import (
 )
 from memory_server.interchange import official, own
 from memory_server.interchange.forms import format_of
+from memory_server.kernel import json_text
 from memory_server.kernel.backups import BackupBroken
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, Message
 from memory_server.kernel.nesting import DEEPEST
-from memory_server.storage.backups import files, record_lines
+from memory_server.storage.backups import files
 from memory_server.storage.backups.files import ENDING, BackupFolder
-from memory_server.storage.json_store import codec, repair, snapshots
 from memory_server.storage.json_store import history_files as past
+from memory_server.storage.json_store import repair, snapshots
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.partition import journal
@@ -154,9 +156,9 @@ async def test_an_edit_by_hand_beyond_a_bound_is_set_aside_and_told_and_the_rest
         path = tmp_path / "chat" / (SHORT_TERM if isinstance(made(1), ShortTermMemory) else LONG_TERM)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(
-            codec.dump_array(map(codec.short_term_json, held.short_term))
+            json_text.dump_array(map(codec.short_term_json, held.short_term))
             if path.name == SHORT_TERM
-            else codec.dump_array(map(codec.long_term_json, held.long_term))
+            else json_text.dump_array(map(codec.long_term_json, held.long_term))
         )
         if size > most:
             [finding] = [f for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("error", "warning")]
@@ -183,7 +185,7 @@ def _named(name: str, one: Memory) -> dict[str, str]:
 async def test_a_repair_names_the_record_that_is_more(tmp_path: Path) -> None:
     (tmp_path / "chat").mkdir()
     held = [trigger("too long", source="1;" * MAX_TRIGGER_CHARS), trigger("fine")]
-    (tmp_path / "chat" / LONG_TERM).write_bytes(codec.dump_array(map(codec.long_term_json, held)))
+    (tmp_path / "chat" / LONG_TERM).write_bytes(json_text.dump_array(map(codec.long_term_json, held)))
     plan = repair.plan(tmp_path / "chat")
     assert plan is not None
     assert "its trigger is too long: 200,000 characters, and at most 100,000 are allowed" in plan.steps[0]
@@ -292,7 +294,7 @@ async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_
 ) -> None:
     monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
     (tmp_path / "chat").mkdir()
-    other = codec.dumps(
+    other = json_text.dumps(
         codec.short_term_json(memory("b")) if file == SHORT_TERM else codec.long_term_json(trigger("b"))
     )
     deep = a_short_term_record(levels) if file == SHORT_TERM else a_long_term_record(levels)
@@ -337,7 +339,7 @@ async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversatio
     monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
     (tmp_path / "chat").mkdir()
     deep = b"[" * levels + b"]" * levels
-    other = codec.dumps(codec.short_term_json(memory("b")))
+    other = json_text.dumps(codec.short_term_json(memory("b")))
     record = b'{"timestamp":"2026-01-01T00:00:00Z","text":"user: a","%s":%s}' % (field.encode(), deep)
     (tmp_path / "chat" / SHORT_TERM).write_bytes(b"[%s,%s]" % (record, other))
     store = open_store(tmp_path)
@@ -386,7 +388,7 @@ def backup_of(body: bytes, folder: Path, name: str = "bomb") -> BackupFolder:
         "sha256": hashlib.sha256(packed).hexdigest(),
     }
     folder.mkdir(exist_ok=True)
-    (folder / f"{name}{ENDING}").write_bytes(gzip.compress(codec.dumps(facts) + b"\n") + packed)
+    (folder / f"{name}{ENDING}").write_bytes(gzip.compress(json_text.dumps(facts) + b"\n") + packed)
     return BackupFolder(folder)
 
 
@@ -411,7 +413,7 @@ def test_a_backup_is_unpacked_only_as_far_as_memories_go(tmp_path: Path, monkeyp
     monkeypatch.setattr(files.gzip, "GzipFile", Counted)
     monkeypatch.setattr(files, "LEAST_UNPACKED_BYTES", 4 * 1024 * 1024)
     monkeypatch.setattr(record_lines, "LONGEST_LINE", 1024 * 1024)
-    record = b'{"short":%s}\n' % codec.dumps(codec.short_term_json(memory("a", text="a" * 10_000)))
+    record = b'{"short":%s}\n' % json_text.dumps(codec.short_term_json(memory("a", text="a" * 10_000)))
     for body in (b"a" * 64 * 1024 * 1024, FIRST + b"a" * 64 * 1024 * 1024, FIRST + record * 6_000):
         unpacked[0] = 0
         said = refusal(backup_of(body, tmp_path))
@@ -441,7 +443,7 @@ def test_an_entity_with_more_than_a_memory_may_hold_is_left_out() -> None:
         {"type": "entity", "name": "big", "entityType": "", "observations": ["a" * (MAX_TEXT_CHARS + 1)]},
         {"type": "entity", "name": "fine", "entityType": "", "observations": ["b"]},
     ]
-    found = official.read(b"\n".join(map(codec.dumps, rows)), "chat")
+    found = official.read(b"\n".join(map(json_text.dumps, rows)), "chat")
     assert [one.text for contents in found.conversations for one in contents.short_term] == ["fine\nb"]
     assert [place for place, _ in found.skipped] == ["entity big"]
 

@@ -13,7 +13,7 @@ from sample_memories import memory
 
 from memory_server.conversations.changes import Added
 from memory_server.kernel.errors import OutcomeUnknown, StorageError
-from memory_server.storage.json_store.open_conversation import StoreParameters
+from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres import log
 from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore

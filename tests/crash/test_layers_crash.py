@@ -13,7 +13,7 @@ import pytest
 from crash import layer_writer
 from crash.test_entries_crash import acknowledged, at_once, go, started
 
-from memory_server.storage.entries import front_matter
+from memory_server.knowledge import front_matter
 
 pytestmark = pytest.mark.anyio
 

@@ -26,8 +26,7 @@ from sample_memories import NOW, memory
 
 from memory_server.conversations.changes import Added
 from memory_server.kernel.errors import LockTimeout, OutcomeUnknown, StorageUnwritable
-from memory_server.storage.json_store.open_conversation import StoreParameters
-from memory_server.storage.options import PostgresSettings
+from memory_server.storage.options import PostgresSettings, StoreParameters
 from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore
 from memory_server.storage.postgres.log import ERASE

@@ -21,7 +21,7 @@ from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Asker, Server, give, sai
 from starlette.types import Receive, Scope, Send
 
 from memory_server.serving.http.middleware import BODY_SECONDS, Middleware
-from memory_server.storage.data_dir import open_home
+from memory_server.storage.homes import open_home
 
 OFTEN = {"http__requests_per_minute": "600000"}
 

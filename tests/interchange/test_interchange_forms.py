@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.cli import commands
+from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.interchange import folder_forms, official, own, worldinfo
 from memory_server.interchange.forms import FORMATS, format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
+from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store import codec
 
 NAMES = ("chat", "小明", "Work", "a/b", "con", "..", "e\u0301\u0301")
 
@@ -280,7 +281,7 @@ def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, said: s
 
 
 def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
-    good = codec.dump_array([codec.short_term_json(memory("a"))])
+    good = json_text.dump_array([codec.short_term_json(memory("a"))])
     found = folder_forms.read_node({"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good})
     assert [one.conversation_id for one in found.conversations if one.count] == ["b"]
     assert found.skipped[0][0] == "a/short-term-memory.json"

@@ -11,13 +11,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sample_memories import memory
 
+from memory_server.conversations import codec
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.knowledge.items import item_of
-from memory_server.storage.json_store import codec
 from memory_server.storage.text_records import records_in
 from nlp.index_terms import seen_form
 

@@ -18,7 +18,7 @@ from memory_server.conversations.recall.explanation import Chance, Explanation, 
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import age_text
+from memory_server.conversations.recall.receipts import age_text
 
 P = RecallParameters()
 

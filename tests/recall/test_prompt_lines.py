@@ -14,7 +14,7 @@ from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memor
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.prompt_lines import Language, prompt_lines, when_text
-from memory_server.conversations.recall.relevance import Receipt
+from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.selection import HeldBack, Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role

@@ -11,7 +11,8 @@ from sample_memories import DAY, HOUR, KEYWORDS, MINUTE, NOW, memory, query_of
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import Receipt, age_of, age_text, decay, receipts
+from memory_server.conversations.recall.receipts import Receipt, age_text
+from memory_server.conversations.recall.relevance import age_of, decay, receipts
 from memory_server.conversations.recall.words import KeywordOptions
 
 P = RecallParameters()

@@ -8,7 +8,7 @@ import pytest
 
 from memory_server.app import App, open_memory
 from memory_server.config import Settings
-from memory_server.conversations.recall.relevance import MatchedWord
+from memory_server.conversations.recall.receipts import MatchedWord
 from memory_server.conversations.recall.same_words import Lent, Standing, lent_points, telling_words
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
 
 from memory_server import App, Message, Session, Settings, ShortTermMemory
+from memory_server.conversations import codec
 from memory_server.conversations.changes import Added, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall import selection
@@ -24,7 +25,6 @@ from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import RecallQuery
-from memory_server.storage.json_store import codec
 
 P = RecallParameters()
 PIZZA = [Message("user", "我喜欢吃披萨")]

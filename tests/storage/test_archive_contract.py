@@ -38,7 +38,8 @@ from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryNotFound
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.conversations import PostgresStore
 from nlp import QueryWeights
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, NOW, SHORT_TERM, contents, copy_of, memory, state_of, trigger
 
+from memory_server.conversations import record_lines
 from memory_server.conversations.changes import apply
 from memory_server.conversations.contents import Contents, contents_of, restore_changes
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel.backups import MergeCounts
-from memory_server.storage.backups import record_lines
-from memory_server.storage.json_store.codec import NotARecord
+from memory_server.kernel.json_text import NotARecord
 
 CONTENTS = st.builds(
     lambda short, long: Contents(

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 from sample_memories import NOW, memory, trigger
 
+from memory_server.conversations import record_lines
 from memory_server.conversations.contents import Contents
 from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel import files as folders
 from memory_server.kernel.backups import BackupBroken, BackupNotFound, backup_name
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
-from memory_server.storage.backups import record_lines
 from memory_server.storage.backups.files import ENDING, BackupFileWriter, BackupFolder
 
 HELD = Contents("小明", (memory("a", extra={"mood": "calm"}), memory("b")), (trigger("生日"),), NOW)

@@ -14,19 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import CHANGES, JSON_VALUES, LONG_TERM, MESSAGES, NOW, SHORT_TERM, TIMES, memory, trigger
 
+from memory_server.conversations import change_forms, codec
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.kernel import times
+from memory_server.kernel import json_text, times
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store import codec
-from memory_server.storage.json_store import history_files as past
 
 BOM = b"\xef\xbb\xbf"
 HUGE = 123456789012345678901234567890
 
 
 def through_disk(value: Any) -> Any:
-    return codec.loads(codec.dumps(value))
+    return json_text.loads(json_text.dumps(value))
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -49,24 +48,24 @@ def test_short_term_memories_survive(kept: ShortTermMemory) -> None:
 
 @given(st.lists(SHORT_TERM, max_size=4, unique_by=lambda m: m.id))
 def test_files_of_short_term_memories_survive(kept: list[ShortTermMemory]) -> None:
-    data = codec.dump_array(map(codec.short_term_json, kept))
+    data = json_text.dump_array(map(codec.short_term_json, kept))
     assert data.count(b"\n") == len(kept) + 2 if kept else data == b"[]\n"
-    assert codec.short_terms(codec.load_array(data), "other") == kept
-    assert codec.short_terms(codec.load_array(BOM + data), "other") == kept
+    assert codec.short_terms(json_text.load_array(data), "other") == kept
+    assert codec.short_terms(json_text.load_array(BOM + data), "other") == kept
 
 
 @given(st.lists(LONG_TERM, max_size=4, unique_by=lambda m: m.name))
 def test_files_of_long_term_memories_survive(kept: list[LongTermMemory]) -> None:
-    assert codec.long_terms(codec.load_array(codec.dump_array(map(codec.long_term_json, kept)))) == kept
+    assert codec.long_terms(json_text.load_array(json_text.dump_array(map(codec.long_term_json, kept)))) == kept
 
 
 @given(CHANGES)
 def test_changes_survive(change: Change) -> None:
-    assert past.change(through_disk(past.change_json(change))) == change
+    assert change_forms.change(through_disk(change_forms.change_json(change))) == change
 
 
 def test_every_change_has_a_form() -> None:
-    assert {made for made, _ in past.TYPES.values()} == set(get_args(Change))
+    assert {made for made, _ in change_forms.TYPES.values()} == set(get_args(Change))
 
 
 @given(MESSAGES)
@@ -78,7 +77,7 @@ def test_messages_survive(message: Message) -> None:
 @given(JSON_VALUES)
 def test_any_json_survives(value: Any) -> None:
     assert through_disk(value) == value
-    assert b"\n" not in codec.dumps(value)
+    assert b"\n" not in json_text.dumps(value)
 
 
 @given(st.text(max_size=12))
@@ -102,12 +101,12 @@ def test_text_with_lone_surrogates_is_stored_as_the_replacement_character(text: 
     ],
 )
 def test_escapes_that_javascript_writes_are_read(data: bytes, text: str) -> None:
-    assert codec.loads(data) == text
+    assert json_text.loads(data) == text
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 2**63, 2**64, -(2**63) - 1, HUGE, -HUGE, 10**400])
 def test_numbers_beyond_64_bits_are_exact(number: int) -> None:
-    assert codec.loads(json.dumps({"n": number}).encode()) == {"n": number}
+    assert json_text.loads(json.dumps({"n": number}).encode()) == {"n": number}
     assert through_disk([number]) == [number]
     assert read_one(visits=number).extra == {"visits": number}
 
@@ -115,18 +114,18 @@ def test_numbers_beyond_64_bits_are_exact(number: int) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[1,]", b"\xff", b'"\xed\xa0\x80"', b"[" * 100_000, b"nul"])
 def test_what_is_no_json_is_refused_as_such(data: bytes) -> None:
     with pytest.raises(ValueError):
-        codec.loads(data)
+        json_text.loads(data)
 
 
 @pytest.mark.parametrize("data", [b"{}", b"3", b"[3]", b"[[]]", b'[{"a":1},null]', b"null"])
 def test_a_file_that_is_no_array_of_objects_is_refused(data: bytes) -> None:
-    with pytest.raises(codec.NotARecord, match="not a JSON array of objects"):
-        codec.load_array(data)
+    with pytest.raises(json_text.NotARecord, match="not a JSON array of objects"):
+        json_text.load_array(data)
 
 
 @pytest.mark.parametrize("data", [b"", b"  \n", b"[]", b"[ ]\r\n", BOM + b"[]"])
 def test_an_empty_file_holds_nothing(data: bytes) -> None:
-    assert codec.load_array(data) == []
+    assert json_text.load_array(data) == []
 
 
 # --- times -------------------------------------------------------------------------------------------------
@@ -136,8 +135,8 @@ def test_an_empty_file_holds_nothing(data: bytes) -> None:
 def test_times_survive(time_ms: int) -> None:
     text = times.iso(time_ms)
     assert len(text) == 24
-    assert codec.milliseconds(text) == time_ms
-    assert codec.milliseconds(time_ms) == time_ms
+    assert json_text.milliseconds(text) == time_ms
+    assert json_text.milliseconds(time_ms) == time_ms
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_times_survive(time_ms: int) -> None:
     ],
 )
 def test_times_of_other_programs_are_read(written: Any, time_ms: int) -> None:
-    assert codec.milliseconds(written) == time_ms
+    assert json_text.milliseconds(written) == time_ms
 
 
 @pytest.mark.parametrize(
@@ -178,8 +177,8 @@ def test_times_of_other_programs_are_read(written: Any, time_ms: int) -> None:
     ],
 )
 def test_other_times_are_refused(written: Any) -> None:
-    with pytest.raises(codec.NotARecord):
-        codec.milliseconds(written)
+    with pytest.raises(json_text.NotARecord):
+        json_text.milliseconds(written)
 
 
 # --- the Node original and other programs ------------------------------------------------------------------
@@ -207,7 +206,7 @@ NODE_FILE = """[
 
 @pytest.mark.parametrize("data", [NODE_FILE.encode(), BOM + NODE_FILE.replace("\n", "\r\n").encode()])
 def test_a_file_of_the_node_original_is_read(data: bytes) -> None:
-    first, second = codec.short_terms(codec.load_array(data), "here")
+    first, second = codec.short_terms(json_text.load_array(data), "here")
     assert (first.time_ms, first.text, first.score) == (1_781_928_000_000, "user: 我喜欢吃披萨", 7.0)
     assert (first.words, first.weights) == (("披萨",), (59.77,))
     assert (first.conversation_id, second.conversation_id) == ("chat", "here")
@@ -253,7 +252,7 @@ def test_odd_fields_are_read_for_what_they_can_be(fields: dict[str, Any], attrib
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_number(fields: dict[str, Any], why: str) -> None:
-    with pytest.raises(codec.NotARecord, match=f"record 2 cannot be read: .*{why}"):
+    with pytest.raises(json_text.NotARecord, match=f"record 2 cannot be read: .*{why}"):
         codec.short_terms([record(), record(**fields)], "chat")
 
 
@@ -291,8 +290,9 @@ def test_records_without_an_id_get_distinct_lasting_ones() -> None:
 def test_ids_of_records_without_one_are_the_same_in_every_process() -> None:
     program = """
 import sys
-from memory_server.storage.json_store import codec
-print([memory.id for memory in codec.short_terms(codec.load_array(sys.stdin.buffer.read()), "")])
+from memory_server.conversations import codec
+from memory_server.kernel import json_text
+print([memory.id for memory in codec.short_terms(json_text.load_array(sys.stdin.buffer.read()), "")])
 """
     seen = {
         subprocess.run(
@@ -304,7 +304,7 @@ print([memory.id for memory in codec.short_terms(codec.load_array(sys.stdin.buff
         ).stdout
         for seed in ("1", "2")
     }
-    here = [item.id for item in codec.short_terms(codec.load_array(NODE_FILE.encode()), "")]
+    here = [item.id for item in codec.short_terms(json_text.load_array(NODE_FILE.encode()), "")]
     assert seen == {f"{here}\n".encode()}
     # Pinned: a new release must find what an old one named.
     assert here == ["e9428d72cbd12a51", "a243c7a67f4d0568"]
@@ -336,7 +336,7 @@ def test_a_long_term_memory_of_the_node_original_is_read() -> None:
 
 @pytest.mark.parametrize("fields", [{"name": ""}, {"name": 5}, {"trigger": None}, {"createdAt": "soon"}])
 def test_a_long_term_memory_without_name_or_trigger_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(codec.NotARecord, match="record 1 cannot be read"):
+    with pytest.raises(json_text.NotARecord, match="record 1 cannot be read"):
         codec.long_terms([{"name": "t", "trigger": "true", "prompt": ""} | fields])
 
 
@@ -361,13 +361,13 @@ def test_a_long_term_memory_without_name_or_trigger_is_refused(fields: dict[str,
     ],
 )
 def test_a_change_that_cannot_be_read_is_refused(written: Any) -> None:
-    with pytest.raises(codec.NotARecord):
-        past.change(written)
+    with pytest.raises(json_text.NotARecord):
+        change_forms.change(written)
 
 
 def test_the_forms_on_disk_are_those_of_the_design() -> None:
     kept = memory("a", words={"披萨": 1.5}, score=2, messages=(Message("user", "hi", NOW, "小明"),), pinned=True)
-    assert orjson.loads(codec.dumps(codec.short_term_json(kept))) == {
+    assert orjson.loads(json_text.dumps(codec.short_term_json(kept))) == {
         "id": "a",
         "timestamp": "2026-06-20T00:00:00.000Z",
         "text": "user: 我喜欢吃披萨",
@@ -391,15 +391,15 @@ def test_the_forms_on_disk_are_those_of_the_design() -> None:
 
 @given(st.lists(SHORT_TERM, max_size=4))
 def test_an_array_read_record_by_record_is_the_same(memories: list[ShortTermMemory]) -> None:
-    data = codec.dump_array(map(codec.short_term_json, memories))
+    data = json_text.dump_array(map(codec.short_term_json, memories))
     if memories:
-        assert list(codec.lines_of_array(data)) == codec.load_array(data)
+        assert list(json_text.lines_of_array(data)) == json_text.load_array(data)
 
 
 @pytest.mark.parametrize("number", [2**63 + 1, 2**64 + 1, 10**20 + 1, -(10**19) - 1])
 def test_integers_of_any_size_are_read_record_by_record(number: int) -> None:
     data = b'[\n{"a":1},\n{"a":%d}\n]\n' % number
-    assert list(codec.lines_of_array(data)) == [{"a": 1}, {"a": number}]
+    assert list(json_text.lines_of_array(data)) == [{"a": 1}, {"a": number}]
 
 
 def test_a_message_of_two_other_fields_keeps_them() -> None:
@@ -414,5 +414,5 @@ def test_a_message_of_two_other_fields_keeps_them() -> None:
     "data", [b"", b"[]\n", b'[{"a":1}]', b'[\n{"a":1},\n]\n', b'[\n{"a":1}\n{"a":2}\n]\n', b"[\n1\n]\n", b"[\n{\n]\n"]
 )
 def test_another_layout_is_left_to_the_whole_reading(data: bytes) -> None:
-    with pytest.raises(codec.OtherLayout):
-        list(codec.lines_of_array(data))
+    with pytest.raises(json_text.OtherLayout):
+        list(json_text.lines_of_array(data))

@@ -12,10 +12,11 @@ import pytest
 from sample_memories import contents, copy_of, memory, random_changes, trigger
 from store_on_disk import commit, open_store, reopened
 
+from memory_server.conversations import codec
 from memory_server.conversations.changes import Added, Forgotten, TriggerSet, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
-from memory_server.storage.json_store import codec
+from memory_server.kernel import json_text
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.snapshots import SHORT_TERM, Snapshots
 from memory_server.storage.partition import journal
@@ -89,7 +90,7 @@ async def test_a_crash_between_any_two_steps_of_a_compaction_loses_nothing(
         state = await reopened(data)
         assert state.short_term == expected.short_term | {"after": memory("after")}
         assert state.version == 7
-        snapshot = codec.short_terms(codec.load_array((data / "chat" / SHORT_TERM).read_bytes()), "chat")
+        snapshot = codec.short_terms(json_text.load_array((data / "chat" / SHORT_TERM).read_bytes()), "chat")
         assert {m.id: m for m in snapshot} == state.short_term
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.storage.entries.front_matter import Page, Unreadable, read, write
+from memory_server.knowledge.front_matter import Page, Unreadable, read, write
 
 SEED = """---
 key: api-design-decision

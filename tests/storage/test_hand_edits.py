@@ -12,8 +12,9 @@ import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
+from memory_server.conversations import codec
 from memory_server.conversations.changes import Added, Commit, Forgotten, Reinforced, TriggerRemoved, TriggerSet
-from memory_server.storage.json_store import codec
+from memory_server.kernel import json_text
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore
@@ -194,7 +195,7 @@ async def test_an_editor_half_way_through_saving_removes_nothing(tmp_path: Path,
 async def test_a_file_that_another_program_begins_beside_our_journal_is_taken_up(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
-    (tmp_path / "chat" / SHORT_TERM).write_bytes(codec.dump_array([codec.short_term_json(memory("theirs"))]))
+    (tmp_path / "chat" / SHORT_TERM).write_bytes(json_text.dump_array([codec.short_term_json(memory("theirs"))]))
     assert [*(await store.read("chat")).short_term] == ["a", "theirs"]
     await store.compact("chat")
     assert [*(await reopened(tmp_path)).short_term] == ["a", "theirs"]

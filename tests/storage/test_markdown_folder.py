@@ -17,10 +17,11 @@ from entries_held import page, search
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.folder_names import hashed_name
+from memory_server.knowledge import front_matter
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed
-from memory_server.storage.entries import front_matter, markdown_folder
+from memory_server.storage.entries import markdown_folder
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from sample_memories import memory
 from store_on_disk import commit, open_store, reopened
 
 from memory_server.conversations.changes import Added
-from memory_server.storage.json_store import codec
+from memory_server.kernel import json_text
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,8 @@ import asyncio, sys
 from pathlib import Path
 from memory_server.conversations.changes import Added, Forgotten, Reinforced
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.options import StoreParameters
 
 data_dir, name, count, compact_every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
@@ -102,7 +103,7 @@ async def test_processes_that_write_at_once_lose_no_update(tmp_path: Path, proce
     assert state.version == processes * adds + 1
     history = (tmp_path / "chat" / ".memory-server" / "history.jsonl").read_bytes()
     journal = (tmp_path / "chat" / ".memory-server" / "journal.jsonl").read_bytes()
-    seqs = [line["seq"] for line in map(codec.loads, (history + journal).splitlines()) if "seq" in line]
+    seqs = [line["seq"] for line in map(json_text.loads, (history + journal).splitlines()) if "seq" in line]
     assert seqs == list(range(1, processes * adds + 2))
 
 
@@ -131,5 +132,5 @@ async def test_every_acknowledged_write_of_a_killed_process_is_found(tmp_path: P
         assert state.short_term["counter"].score == len(state.short_term) - 1
         acknowledged |= extra
     await open_store(tmp_path).compact("chat")
-    snapshot = codec.load_array((tmp_path / "chat" / SHORT_TERM).read_bytes())
+    snapshot = json_text.load_array((tmp_path / "chat" / SHORT_TERM).read_bytes())
     assert acknowledged | {"counter"} == {record["id"] for record in snapshot}

@@ -27,7 +27,8 @@ from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import ConversationStore, Decide
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.messages import Message
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.conversations import PostgresStore
 
 pytestmark = pytest.mark.anyio

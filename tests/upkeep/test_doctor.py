@@ -22,7 +22,7 @@ from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.text import Finding
 from memory_server.storage.backups.files import ENDING
-from memory_server.storage.data_dir import open_home
+from memory_server.storage.homes import open_home
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import examine, examine_conversation, examine_folder

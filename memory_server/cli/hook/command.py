@@ -36,6 +36,7 @@ from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
 from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError, NothingToKeep
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Session
@@ -43,7 +44,6 @@ from memory_server.knowledge.projects import NO_PROJECT, Project
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
 from memory_server.shared_process import entrance
-from memory_server.storage.json_store import codec
 from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox.locale import N_, _
 
@@ -67,7 +67,7 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
     # The entrance of a command that shares a process gives up by itself.
     patience = _Deadline(flags.seconds, entrance.waited) if shared is None else None
     try:
-        event = event_of(codec.loads(standard_input()))
+        event = event_of(json_text.loads(standard_input()))
         if shared is not None:
             event = _seen_from(shared.folder, event)
         context = await _context_of(event)
@@ -235,10 +235,10 @@ def _claimed(app: App, context: HookContext, block: str, given: Collection[str],
 def _output(event: HookEvent, block: str, told: str = "") -> str:
     """The output for the client: `block` as context, and what the user is `told`; empty if both are."""
     if event.called in CURSOR:
-        return codec.dumps({"additional_context": block}).decode() if block else ""
+        return json_text.dumps({"additional_context": block}).decode() if block else ""
     output = {"hookEventName": event.name, "additionalContext": block}
     said = ({"hookSpecificOutput": output} if block else {}) | ({"systemMessage": told} if told else {})
-    return codec.dumps(said).decode() if said else ""
+    return json_text.dumps(said).decode() if said else ""
 
 
 async def remembered(settings: Settings, context: HookContext, shared: Shared | None) -> str | None:

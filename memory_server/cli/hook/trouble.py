@@ -16,8 +16,8 @@ from pathlib import Path
 
 from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of
 from memory_server.cli.terminal import complain, standard_input, write
+from memory_server.kernel import json_text
 from memory_server.shared_process import protocol
-from memory_server.storage.json_store import codec
 from sandbox.locale import _, translated
 
 
@@ -27,7 +27,7 @@ def tell(event: HookEvent | None, reason: str) -> None:
     if event is None or event.called in CURSOR or not _is_first(event, os.environ):
         return
     sentence = _("memory-server: until this is mended, nothing is recalled or remembered: {reason}", reason)
-    write(codec.dumps({"systemMessage": translated(sentence)}).decode())
+    write(json_text.dumps({"systemMessage": translated(sentence)}).decode())
     sys.stdout.flush()
 
 
@@ -35,7 +35,7 @@ def tell_of_input(reason: str) -> None:
     """The same before the event was read."""
     event: HookEvent | None = None
     with suppress(ValueError, OSError):  # OSError: standard input cannot be read, such as a closed one
-        event = event_of(codec.loads(standard_input()))
+        event = event_of(json_text.loads(standard_input()))
     tell(event, reason)
 
 

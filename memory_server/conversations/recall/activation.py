@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from memory_server.conversations.model import LongTermMemory
-from sandbox.verdicts import Failed, Fired, Verdict
+from sandbox import Failed, Fired, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.overviews import belongs
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import Receipt, age_text
+from memory_server.conversations.recall.receipts import Receipt, age_text
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line

@@ -13,13 +13,8 @@ import numpy as np
 from memory_server.conversations.recall.columns import Columns
 from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import (
-    OVERVIEW_POINTS,
-    MatchedWord,
-    factor_of,
-    matched_word,
-    stretches,
-)
+from memory_server.conversations.recall.receipts import OVERVIEW_POINTS, MatchedWord, matched_word
+from memory_server.conversations.recall.relevance import factor_of, stretches
 from memory_server.conversations.recall.words import RecallQuery
 
 

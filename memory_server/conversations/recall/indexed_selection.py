@@ -21,7 +21,8 @@ from memory_server.conversations.recall.index import Floats, Integers, Mask
 from memory_server.conversations.recall.indexed_match import Match, matched
 from memory_server.conversations.recall.order import Cosines, Order, Recalled, explained, order_of, threshold
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import Receipt, age_of, decay, match_needed, score_points
+from memory_server.conversations.recall.receipts import Receipt
+from memory_server.conversations.recall.relevance import age_of, decay, match_needed, score_points
 from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.selection import HeldBack, Recall, recall_of
 from memory_server.conversations.recall.typos import corrected

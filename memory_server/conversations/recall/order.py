@@ -18,7 +18,8 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.overviews import pinned_points, spread
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
-from memory_server.conversations.recall.relevance import Receipt, cue_points, match_needed
+from memory_server.conversations.recall.receipts import Receipt
+from memory_server.conversations.recall.relevance import cue_points, match_needed
 from memory_server.conversations.recall.same_words import LOOKED_AT, Lent, Standing, lent_points, telling_words
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine

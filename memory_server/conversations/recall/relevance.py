@@ -10,168 +10,21 @@ whole columns, and a test compares both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import exp, log
 from struct import pack, unpack
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.receipts import MatchedWord, Receipt, matched_word
 from memory_server.conversations.recall.typos import Vocabulary, can_be_corrected, corrected
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
-from memory_server.kernel.fusion import Nearness
-from memory_server.kernel.times import DAY_MS
 from nlp import QueryTerm, gram_weight
 from nlp.grams import pairs_in
-from sandbox.locale import _
 
 _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
 """Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
-
-
-OVERVIEW_POINTS = 100.0
-"""What a memory of an overview counts for the threshold: as much as one that shares several rare words. So a threshold
-that nothing can reach silences overviews too."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedWord:
-    """A term that the query and the memory share, with the weight it has in each, and the factor on both."""
-
-    word: str
-    query_weight: float
-    memory_weight: float
-    factor: float = 1.0
-    telling: bool = True
-    """Whether it is in the last message and is not a function word such as `what` or 我们."""
-    last: bool = True
-    """Whether it is in the last message."""
-    when: bool = False
-    """Whether it only says when: 今天, now."""
-    asks: bool = False
-    """Whether it only asks: what."""
-    beside: bool = False
-    """Whether the messages do not have it, and it was looked for beside their words."""
-
-    @property
-    def incidental(self) -> bool:
-        """Whether it stands in sentences about anything, so that it is never enough alone."""
-        return self.when or self.asks
-
-    @property
-    def points(self) -> float:
-        return self.factor * (self.query_weight + self.memory_weight)
-
-    def text(self) -> str:
-        """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`."""
-        weights = f"{self.query_weight:.1f}+{self.memory_weight:.1f}"
-        return f"{self.word} {weights}" if self.factor == 1.0 else f"{self.word} {self.factor:.2f}×({weights})"
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Why a memory has the relevance it has: `match + around + span + cue − decay + score + lent`. `around`: the points
-    that it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for
-    holding the kind of answer that it asks for; `lent`: those that `older`, the id of an older memory with the same
-    words that was recalled more, has more. `nearness`: its place by meaning, where the search had vectors and it has
-    one."""
-
-    matched: tuple[MatchedWord, ...]
-    decay: float
-    age_ms: int
-    score: float
-    around: float = 0.0
-    span: float = 0.0
-    cue: float = 0.0
-    lent: float = 0.0
-    older: str = ""
-    nearness: Nearness | None = None
-    overview: bool = False
-    """Whether an overview was asked for, so that nothing need be shared."""
-
-    def shares(self, query: RecallQuery, parameters: RecallParameters) -> bool:
-        """Whether something of the last message is shared that is not incidental: after a statement, words that
-        are not function words. An overview needs nothing."""
-        if self.overview:
-            return True
-        if query.question:
-            return self._in_named_time(query) or any(word.last and not word.incidental for word in self.matched)
-        telling = {word.word for word in self.matched if word.telling}
-        # Where several words are needed, a character of a word that is shared is not another one.
-        count = len(telling) if parameters.statement_words == 1 else sum(len(word) > 1 for word in telling)
-        return count >= parameters.statement_words
-
-    def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
-        """The points that the threshold is for. What is incidental (今天, now) does not count. After a statement only
-        words of the last message count that say something, because a person goes on talking about many things."""
-        if self.overview:
-            return OVERVIEW_POINTS
-        if not parameters.must_share:
-            return self.shared
-        if not query.question:
-            return sum(word.points for word in self.matched if word.telling)
-        span = self.span if query.names_time else 0.0
-        return sum(word.points for word in self.matched if not word.incidental) + self.around + span
-
-    def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:
-        """The points that are compared with the threshold that is shown: in the Node original the relevance."""
-        return self.evidence(query, parameters) if parameters.least_match else self.relevance
-
-    @property
-    def words_shared(self) -> tuple[MatchedWord, ...]:
-        """The words that both the messages and the memory have."""
-        return tuple(word for word in self.matched if not word.beside)
-
-    @property
-    def words_beside(self) -> tuple[MatchedWord, ...]:
-        """The words of the memory that the messages do not have, and that were looked for too."""
-        return tuple(word for word in self.matched if word.beside)
-
-    @property
-    def shared(self) -> float:
-        """The points of what it shares with the query: words, its episode, its time."""
-        return self.match + self.around + self.span
-
-    def shares_any(self, query: RecallQuery) -> bool:
-        """Whether it shares any word with the query that does not only say when, or the time that the query names."""
-        return self.overview or self._in_named_time(query) or any(not word.when for word in self.matched)
-
-    def _in_named_time(self, query: RecallQuery) -> bool:
-        return query.names_time and self.span > 0.0
-
-    @property
-    def match(self) -> float:
-        return sum(word.points for word in self.matched)
-
-    @property
-    def relevance(self) -> float:
-        return self.match + self.around + self.span + self.cue - self.decay + self.score + self.lent
-
-    @property
-    def relevance_counted(self) -> float:
-        """The relevance that the threshold is for: without what orders the candidates."""
-        return self.relevance - self.cue - self.lent
-
-    def line(self, spelt: Callable[[str], str] = str) -> str:
-        """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-        from memory_server.conversations.recall.why import points_text  # it knows this class
-
-        return points_text(self, spelt)
-
-
-def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: float = 0.0) -> MatchedWord:
-    """A term of a query with what the query knows about it, its factor, and its weight in a memory."""
-    return MatchedWord(
-        term,
-        sought.weight,
-        memory_weight,
-        factor,
-        telling=sought.telling,
-        last=sought.last,
-        when=sought.when,
-        asks=sought.asks,
-        beside=sought.beside,
-    )
 
 
 def age_of(time_ms: int, now_ms: int) -> int:
@@ -302,16 +155,6 @@ def gram_weights(texts: Iterable[GramText], wanted: Mapping[str, object]) -> dic
                 sums[gram] = sums.get(gram, 0.0) + count * each
     # The index keeps them in two bytes.
     return {gram: unpack("e", pack("e", min(sums[gram], MOST_GRAM_WEIGHT)))[0] for gram in wanted if gram in sums}
-
-
-def age_text(age_ms: int) -> str:
-    """An age for people: `5 min`, `3 h`, `12 days`."""
-    minutes = age_ms / 60_000
-    if minutes < 60:
-        return _("{minutes:.0f} min", minutes)
-    if minutes < 48 * 60:
-        return _("{minutes:.0f} h", minutes / 60)
-    return _("{age:.0f} days", age_ms / DAY_MS)
 
 
 _Key = tuple[bool, str]

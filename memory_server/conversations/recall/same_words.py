@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from memory_server.conversations.recall.relevance import MatchedWord
+from memory_server.conversations.recall.receipts import MatchedWord
 from nlp import is_incidental, is_speaker, says_little
 
 LOOKED_AT = 16

@@ -30,7 +30,8 @@ from memory_server.conversations.recall.order import (
     threshold,
 )
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import Receipt, receipts
+from memory_server.conversations.recall.receipts import Receipt
+from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.messages import NOTHING, Session

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from memory_server.conversations.recall.relevance import Receipt, age_text
+from memory_server.conversations.recall.receipts import age_text
 from memory_server.kernel.times import MINUTE_MS
 from sandbox.locale import _, joined, n_
 
 if TYPE_CHECKING:
-    from memory_server.kernel.fusion import Nearness
     from memory_server.kernel.recorded_recall import RecordedItem
     from nlp.overview_questions import Overview
 
@@ -110,53 +108,6 @@ def reason(
     if len(heavy) > 1:
         return _("{words} are in both.", named)
     return _("{words} is in both.", named)
-
-
-# --- the points of a memory ----------------------------------------------------------------------------------
-
-
-def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
-    """One short line: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-    heaviest = sorted(receipt.words_shared, key=lambda word: -word.points)
-    words = joined(", ", [replace(word, word=spelt(word.word)).text() for word in heaviest[:3]])
-    if len(heaviest) > 3:
-        words += _(" and {names} more", len(heaviest) - 3)
-    if receipt.words_beside:
-        beside = joined(", ", [replace(word, word=spelt(word.word)).text() for word in receipt.words_beside[:3]])
-        words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
-    if not words:
-        words = _("part of an overview") if receipt.overview else _("no shared word")
-    around = span = cue = ""
-    if receipt.around:
-        around = _("; +{around:.1f} from what was said around it", receipt.around)
-    if receipt.span:
-        span = _("; +{span:.1f} for its time", receipt.span)
-    if receipt.cue:
-        cue = _("; +{cue:.1f} for what is asked", receipt.cue)
-    points = _(
-        "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
-        around,
-        span,
-        cue,
-        receipt.decay,
-        age_text(receipt.age_ms),
-        receipt.score,
-    )
-    if receipt.lent:
-        points += _("; +{lent:.1f} as {older}, which is older and shares the same words", receipt.lent, receipt.older)
-    if receipt.nearness is not None:
-        points = joined("; ", (points, meaning_text(receipt.nearness)))
-    return words + points
-
-
-def meaning_text(nearness: Nearness) -> str:
-    """`meaning 0.62, rank 1; words, rank 4`."""
-    by_meaning = by_words = ""
-    if nearness.rank is not None:
-        by_meaning = _(", rank {rank}", nearness.rank)
-    if nearness.word_rank is not None:
-        by_words = _("; words, rank {word_rank}", nearness.word_rank)
-    return _("meaning {cosine:.2f}{by_meaning}{by_words}", nearness.cosine, by_meaning, by_words)
 
 
 def words_text(words: Mapping[str, float], spelt: Callable[[str], str] = str) -> str:

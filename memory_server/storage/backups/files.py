@@ -1,8 +1,8 @@
 """Backups as files in one folder.
 
 `{name}.backup.gz` is two gzip members, so that `gunzip -c` shows all of it: one line of facts with the SHA-256 of the
-second member, and the conversations (record_lines.py). A backup is written aside and gets its name when it is whole; a
-backup that exists is never replaced. A name cannot lead out of the folder, and links are not followed.
+second member, and the conversations (conversations/record_lines.py). A backup is written aside and gets its name when
+it is whole; a backup that exists is never replaced. A name cannot lead out of the folder, and links are not followed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from memory_server.conversations import record_lines
 from memory_server.conversations.contents import Contents
 from memory_server.kernel import files as folders
-from memory_server.kernel import times
+from memory_server.kernel import json_text, times
 from memory_server.kernel.backups import Backup, BackupBroken, BackupNotFound, backup_name, pauses
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.files import FileLock, advice_on
 from memory_server.kernel.readers import way
 from memory_server.kernel.text import visible
-from memory_server.storage.backups import record_lines
-from memory_server.storage.json_store import codec
 from sandbox.locale import _
 
 ENDING = ".backup.gz"
@@ -112,11 +111,11 @@ class BackupFolder:
                 backup, fields = _facts(file, path, name)
                 start = file.tell()
                 if hashlib.file_digest(file, "sha256").hexdigest() != fields.get("sha256"):
-                    raise codec.NotARecord("its checksum does not match")
+                    raise json_text.NotARecord("its checksum does not match")
                 # Read once before anything is used: a wrong record may have a right checksum, if written by hand.
                 for _conversation in _conversations(file, start):
                     pass
-            except (codec.NotARecord, OSError, EOFError, zlib.error) as error:
+            except (json_text.NotARecord, OSError, EOFError, zlib.error) as error:
                 raise BackupBroken(
                     _(
                         "The backup {name} cannot be used: {reason}. Nothing was changed; choose another backup.",
@@ -190,7 +189,7 @@ class BackupFolder:
             backup_name(name)
             with self._opened(path, name) as file:
                 return _facts(file, path, name)[0]
-        except (codec.NotARecord, BackupBroken, InvalidInput, OSError, EOFError, zlib.error) as error:
+        except (json_text.NotARecord, BackupBroken, InvalidInput, OSError, EOFError, zlib.error) as error:
             facts = path.lstat() if os.path.lexists(path) else None
             size, made = (facts.st_size, facts.st_mtime_ns // 1_000_000) if facts else (0, 0)
             return Backup(name, made, size, problem=visible(str(error)))
@@ -246,7 +245,7 @@ class BackupFileWriter:
             }
             self._file.seek(0)
             with folders.open_file(self._aside, "xb") as whole:
-                whole.write(gzip.compress(codec.dumps(facts) + b"\n", mtime=0))
+                whole.write(gzip.compress(json_text.dumps(facts) + b"\n", mtime=0))
                 shutil.copyfileobj(self._file, whole, _BLOCK)
                 whole.flush()
                 folders.sync_file(whole.fileno())
@@ -304,22 +303,22 @@ def _facts(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[st
     try:
         line = unpacked.decompress(packed, MAX_FACTS_BYTES)
     except zlib.error as error:
-        raise codec.NotARecord("it is not a backup of memory-server, or its first part is damaged") from error
+        raise json_text.NotARecord("it is not a backup of memory-server, or its first part is damaged") from error
     if not unpacked.eof:
-        raise codec.NotARecord("its first part is damaged")
+        raise json_text.NotARecord("its first part is damaged")
     file.seek(len(packed) - len(unpacked.unused_data))
     try:
-        fields = codec.loads(line)
+        fields = json_text.loads(line)
         if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-            raise codec.NotARecord("it is not a backup of memory-server")
+            raise json_text.NotARecord("it is not a backup of memory-server")
         if fields["version"] > VERSION:
-            raise codec.NotARecord("it is of a newer memory-server; update this one to use it")
-        created = codec.milliseconds(fields["created"])
+            raise json_text.NotARecord("it is of a newer memory-server; update this one to use it")
+        created = json_text.milliseconds(fields["created"])
         counts = (int(fields["conversations"]), int(fields["shortTerm"]), int(fields["longTerm"]))
-    except codec.NotARecord:
+    except json_text.NotARecord:
         raise
     except (ValueError, KeyError, TypeError) as error:
-        raise codec.NotARecord("its first part is damaged") from error
+        raise json_text.NotARecord("its first part is damaged") from error
     return Backup(name, created, path.stat().st_size, *counts), fields
 
 

@@ -32,10 +32,11 @@ from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
+from memory_server.knowledge import front_matter
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, ScopeView, T
-from memory_server.storage.entries import front_matter, schema
+from memory_server.storage.entries import schema
 from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
 from memory_server.storage.entries.rows import ScopeRows
 from memory_server.storage.entries.sqlite_rows import Connection

@@ -18,14 +18,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memory_server.conversations.changes import Commit, apply
+from memory_server.conversations import change_forms
+from memory_server.conversations.changes import Commit, apply, replay
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.folder_names import folder_name, hashed_name
-from memory_server.storage.json_store import codec, snapshots
 from memory_server.storage.json_store import history_files as past
-from memory_server.storage.json_store.history_files import Past, commits_in, line_of, replay
+from memory_server.storage.json_store import snapshots
+from memory_server.storage.json_store.history_files import Past, commits_in, line_of
 from memory_server.storage.partition import journal
 from sandbox.locale import _
 
@@ -159,7 +161,7 @@ class ConversationFiles(Past):
         journal.refuse_newer(self.folder, position.header)
         if position.place is None:
             position = self._begin_journal(position, state.version)
-        return self._append(position, [past.commit_json(commit)])
+        return self._append(position, [change_forms.commit_json(commit)])
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
@@ -179,7 +181,7 @@ class ConversationFiles(Past):
         if edit.hashes:
             log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
         commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
-        lines: list[Mapping[str, Any]] = [] if commit is None else [past.commit_json(commit)]
+        lines: list[Mapping[str, Any]] = [] if commit is None else [change_forms.commit_json(commit)]
         if edit.hashes:
             lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
         if lines:
@@ -232,7 +234,7 @@ class ConversationFiles(Past):
     def adopt(self, state: ConversationState, commits: Sequence[Commit]) -> None:
         """Begin with `state`, of its version, and with its past; the folder is not there yet."""
         folders.make_folder(self._private)
-        journal.keep(self._history, [(each.version, line_of(past.commit_json(each))) for each in commits])
+        journal.keep(self._history, [(each.version, line_of(change_forms.commit_json(each))) for each in commits])
         hashes: dict[str, str | None] = {}
         for name, content in snapshots.contents_of(state).items():
             folders.replace_file(self.folder / name, content)
@@ -331,8 +333,8 @@ class ConversationFiles(Past):
 
     def _facts(self) -> Mapping[str, Any]:
         try:
-            return codec.load_object(folders.read_file(self._facts_path))
-        except (FileNotFoundError, folders.FileRefused, codec.NotARecord):
+            return json_text.load_object(folders.read_file(self._facts_path))
+        except (FileNotFoundError, folders.FileRefused, json_text.NotARecord):
             return {}
 
     def _last_cleanup_ms(self) -> int | None:
@@ -352,7 +354,7 @@ class ConversationFiles(Past):
         if broken:
             past.keep_broken(self._private, self._facts_path.name, broken, time.time_ns() // 1_000_000)
         facts = {"format": journal.FORMAT, "id": self.conversation_id, "lastCleanup": last_cleanup_ms}
-        folders.replace_file(self._facts_path, codec.dumps(facts) + b"\n")
+        folders.replace_file(self._facts_path, json_text.dumps(facts) + b"\n")
 
     def _begin_journal(self, position: Position, version: int, lines: bytes = b"") -> Position:
         # The true id first: a folder with a journal always names its conversation.
@@ -363,7 +365,7 @@ class ConversationFiles(Past):
             if content is not None and name not in broken:
                 snapshots.write_copy(self._private, name, content)
         # The journal builds on what counts in place of a broken one.
-        data |= {name: snapshots.read_copy(self._private, name) or codec.dump_array(()) for name in broken}
+        data |= {name: snapshots.read_copy(self._private, name) or json_text.dump_array(()) for name in broken}
         hashes = {name: snapshots.hash_of(content) for name, content in data.items()}
         # Random, not 1: if a conversation is removed and another begins in its folder, a process that still has the
         # former one open must see the difference.
@@ -386,7 +388,7 @@ def conversation_id_in(folder: Path) -> str | None:
     # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.
     if "~" in folder.name:
         with contextlib.suppress(OSError, ValueError):
-            for record in codec.load_array(folders.read_file(folder / snapshots.SHORT_TERM)):
+            for record in json_text.load_array(folders.read_file(folder / snapshots.SHORT_TERM)):
                 name = record.get("conversation_id")
                 if isinstance(name, str) and folder_name(name) == folder.name:
                     return name

@@ -16,8 +16,9 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+from memory_server.conversations import change_forms
 from memory_server.kernel import files as folders
-from memory_server.kernel import times
+from memory_server.kernel import json_text, times
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.files import locks_fail, try_lock
@@ -25,7 +26,6 @@ from memory_server.kernel.folder_names import find_folder, folder_name, hash_in,
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding, Grade, visible
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store import codec
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
@@ -197,8 +197,8 @@ def _journal(opened: Opened, path: Path) -> Iterator[Said]:
         )
     for line in opened.tail.lines:
         try:
-            _commit = past.commit_of(line) if "changes" in line else None
-        except codec.NotARecord as error:
+            _commit = change_forms.commit_of(line) if "changes" in line else None
+        except json_text.NotARecord as error:
             yield "warning", _("Commit {line} in {path} is passed over: {reason}.", line.get("seq"), path, error)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from memory_server.conversations.model import Memory, excess
-from memory_server.storage.json_store.codec import Json, NotARecord
+from memory_server.kernel.json_text import Json, NotARecord
 from sandbox.locale import _
 
 _BETWEEN_RECORDS = re.compile(r"[\s,]*")

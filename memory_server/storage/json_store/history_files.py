@@ -19,14 +19,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from memory_server.conversations import changes
 from memory_server.conversations.archive import Archived, Horizon, archived
-from memory_server.conversations.changes import Change, Commit, apply
+from memory_server.conversations.change_forms import commit_of
+from memory_server.conversations.changes import Commit, replay
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
-from memory_server.kernel import times
+from memory_server.kernel import json_text, times
 from memory_server.kernel.nesting import deeper
-from memory_server.storage.json_store import codec
 from memory_server.storage.partition import journal
 from memory_server.storage.text_records import records_in
 from sandbox.locale import _
@@ -112,21 +111,14 @@ class Past:
                 folders.remove_file(path)
 
 
-def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
-    """Apply `commits`, oldest first, to `state`."""
-    for commit in commits:
-        apply(state, commit.changes)
-        state.version = commit.version
-
-
 def line_of(fields: Mapping[str, Any]) -> bytes:
-    return journal.frame(fields, codec.dumps(dict(fields)))
+    return journal.frame(fields, json_text.dumps(dict(fields)))
 
 
 def _time_of(line: Mapping[str, Any] | None) -> int | None:
     try:
-        return None if line is None else codec.milliseconds(line["at"])
-    except (codec.NotARecord, KeyError):
+        return None if line is None else json_text.milliseconds(line["at"])
+    except (json_text.NotARecord, KeyError):
         return None
 
 
@@ -137,87 +129,8 @@ def commits_in(lines: Iterable[Mapping[str, Any]], place: Path, most_changes: in
         if "changes" in line:
             try:
                 yield commit_of(line, most_changes)
-            except codec.NotARecord as error:
+            except json_text.NotARecord as error:
                 log.warning("commit %s of %s passed over: %s", line.get("seq"), place, error)
-
-
-# --- changes and commits as JSON: the items of a journal line (docs/reference/data-folder.md) ----------------
-
-COMMIT_FORMAT = 1
-"""The version of a commit's line."""
-
-
-_Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
-"""How a part of a change is written, and how it is read."""
-
-
-def _plain(value: Any) -> Any:
-    return value
-
-
-_PLAIN, _NUMBER, _PLACES = (_plain, _plain), (_plain, float), (list, codec.places_of)
-_SHORT, _LONG = (codec.short_term_json, codec.short_term), (codec.long_term_json, codec.long_term)
-_LONG_OR_NONE = (
-    lambda memory: None if memory is None else codec.long_term_json(memory),
-    lambda record: None if record is None else codec.long_term(record),
-)
-
-TYPES: Mapping[str, tuple[type, Mapping[str, _Form]]] = {
-    "added": (changes.Added, {"memory": _SHORT}),
-    "reinforced": (changes.Reinforced, {"id": _PLAIN, "before": _NUMBER, "after": _NUMBER}),
-    "edited": (changes.Edited, {"memory": _SHORT, "before": _SHORT}),
-    "forgotten": (changes.Forgotten, {"memory": _SHORT, "reason": _PLAIN}),
-    "restored": (changes.Restored, {"memory": _SHORT, "reason": _PLAIN}),
-    "pinned": (changes.Pinned, {"id": _PLAIN}),
-    "unpinned": (changes.Unpinned, {"id": _PLAIN}),
-    "muted": (changes.Muted, {"id": _PLAIN, "before": _PLACES, "after": _PLACES}),
-    "trigger_set": (changes.TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
-    "trigger_removed": (changes.TriggerRemoved, {"memory": _LONG, "reason": _PLAIN}),
-    "cleaned_up": (changes.CleanedUp, {"at": _PLAIN, "before": _PLAIN}),
-}
-"""Each type of change by its name on disk: its class, and the keys of its fields in their order."""
-_NAMES = {made: name for name, (made, _) in TYPES.items()}
-
-
-def change_json(change: Change) -> codec.Json:
-    name = _NAMES[type(change)]
-    values = (getattr(change, field) for field in change.__match_args__)
-    keys = TYPES[name][1].items()
-    return {"type": name} | {key: write(value) for (key, (write, _)), value in zip(keys, values, strict=True)}
-
-
-def change(record: codec.Json) -> Change:
-    """A change from its JSON form. Raises codec.NotARecord if it is of no known type or lacks a part."""
-    try:
-        made, keys = TYPES[record["type"]]
-        known = {"reason": "deleted"} | record
-        found: Change = made(*(read(known[key]) for key, (_, read) in keys.items()))
-        return found
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise codec.NotARecord("a change cannot be read: {reason}", repr(error)) from error
-
-
-def commit_json(commit: Commit) -> codec.Json:
-    """The fields of a commit's line, without its checksum."""
-    return {
-        "v": COMMIT_FORMAT,
-        "seq": commit.version,
-        "at": times.iso(commit.at_ms),
-        "by": commit.by,
-        "changes": list(map(change_json, commit.changes)),
-    }
-
-
-def commit_of(line: Mapping[str, Any], most_changes: int | None = None) -> Commit:
-    """A commit from the fields of its line, with at most so many changes. Raises codec.NotARecord if it lacks a part,
-    or one of its changes cannot be read."""
-    try:
-        records = line["changes"]
-        changes = tuple(map(change, records[:most_changes]))
-        more = len(records) - len(changes)
-        return Commit(int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), changes, more)
-    except (KeyError, TypeError) as error:
-        raise codec.NotARecord("a commit cannot be read: {reason}", repr(error)) from error
 
 
 # --- what damage and repairs leave in a folder --------------------------------------------------------------
@@ -245,7 +158,7 @@ def set_aside(private: Path, reason: str, data: bytes | str, offset: int, **more
     text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
     fields = {"offset": offset, "reason": reason, **more, "data": text}
     if not any(fields.items() <= piece.fields.items() for piece in pieces(private)):
-        folders.append_durably(private / SET_ASIDE, codec.dumps(fields) + b"\n")
+        folders.append_durably(private / SET_ASIDE, json_text.dumps(fields) + b"\n")
 
 
 def pieces(private: Path) -> list[QuarantinedLine]:
@@ -301,7 +214,8 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
     expired = horizon.passed(piece.since_ms for piece in dated)
     kept = [piece for piece in dated[:expired] if _tells_of_only_copy(private, piece)] + dated[expired:]
     if kept != there:
-        folders.replace_file(private / SET_ASIDE, b"".join(codec.dumps(dict(piece.fields)) + b"\n" for piece in kept))
+        lines = [json_text.dumps(dict(piece.fields)) + b"\n" for piece in kept]
+        folders.replace_file(private / SET_ASIDE, b"".join(lines))
     files = list(broken_files(private))
     expired_files = files[: horizon.passed(time_ms for _, time_ms in files)]
     gone = [path for path, _time in expired_files if not may_be_only_copy(path)]
@@ -313,14 +227,14 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
 
 def _piece(line: bytes) -> QuarantinedLine:
     try:
-        fields = codec.load_object(line)
+        fields = json_text.load_object(line)
         if "reason" not in fields or deeper(fields):
-            raise codec.NotARecord(UNREADABLE)
-    except codec.NotARecord:
+            raise json_text.NotARecord(UNREADABLE)
+    except json_text.NotARecord:
         fields = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}
     since_ms = None
-    with contextlib.suppress(codec.NotARecord, KeyError):
-        since_ms = codec.milliseconds(fields["since"])
+    with contextlib.suppress(json_text.NotARecord, KeyError):
+        since_ms = json_text.milliseconds(fields["since"])
     return QuarantinedLine(fields, str(fields["reason"]), since_ms)
 
 

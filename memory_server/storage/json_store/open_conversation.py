@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.conversations.archive import Horizon
-from memory_server.conversations.changes import Commit, change_id
+from memory_server.conversations.changes import Commit, change_id, replay
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
 from memory_server.kernel import files as folders
@@ -29,8 +29,7 @@ from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
-from memory_server.storage.json_store.history_files import replay
-from memory_server.storage.options import StorageSettings
+from memory_server.storage.options import StoreParameters
 from sandbox.locale import _
 
 log = logging.getLogger(__name__)
@@ -39,18 +38,6 @@ _READ_AT_ONCE = 32_768
 """Bytes of a journal that are read without a thread: reading them (about 1 ms) is faster than handing them over."""
 _TRY_AGAIN_SECONDS = 0.001
 """How long a waiter sleeps before it tries the lock again: about as long as a commit holds it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreParameters(StorageSettings):
-    """Numbers of the store, each with its unit; docs/reference/data-folder.md."""
-
-    small_bytes: int = 1_000_000
-    """Snapshots up to this size are compacted when idle, larger ones when the journal is larger than they are."""
-    read_only: bool = False
-    """Whether the disk is never changed."""
-    exit_seconds: float = 0.3
-    """Time for compaction when the store is closed."""
 
 
 _Held = tuple[ConversationState, Position, Callable[[], None]]

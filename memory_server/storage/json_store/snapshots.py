@@ -17,12 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memory_server.conversations import codec
 from memory_server.conversations.changes import Change, merged, putting, removing
 from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
 from memory_server.kernel import files as folders
+from memory_server.kernel import json_text
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import SnapshotBroken
-from memory_server.storage.json_store import codec, faults
+from memory_server.kernel.json_text import Json
+from memory_server.storage.json_store import faults
 from sandbox.locale import _
 
 log = logging.getLogger(__name__)
@@ -51,7 +54,7 @@ class _Kind(NamedTuple):
     """What differs between the two snapshots: how the file and one record are read, and the memories in a state."""
 
     read: Callable[..., list[Any]]
-    read_one: Callable[[codec.Json], Memory]
+    read_one: Callable[[Json], Memory]
     of: Callable[[ConversationState], Mapping[str, Memory]]
 
 
@@ -87,8 +90,8 @@ class HandEdit:
 def contents_of(state: ConversationState) -> dict[str, bytes]:
     """Both snapshots of a state, by name."""
     return {
-        SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
-        LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
+        SHORT_TERM: json_text.dump_array(map(codec.short_term_json, state.short_term.values())),
+        LONG_TERM: json_text.dump_array(map(codec.long_term_json, state.long_term.values())),
     }
 
 
@@ -268,12 +271,12 @@ class Snapshots:
     def _parsed(self, name: str, data: bytes, *, edited: bool, ours: bool) -> list[Any]:
         read = _KINDS[name].read
         try:
-            return read(codec.lines_of_array(data), self._conversation_id, ours=ours)
-        except codec.OtherLayout:
+            return read(json_text.lines_of_array(data), self._conversation_id, ours=ours)
+        except json_text.OtherLayout:
             if edited and not data.strip():
                 # An editor that is about to write, or one that died: nobody empties a file to forget everything.
-                raise codec.NotARecord("it is empty; write `[]` to remove everything") from None
-            return read(codec.load_array(data), self._conversation_id, ours=ours)
+                raise json_text.NotARecord("it is empty; write `[]` to remove everything") from None
+            return read(json_text.load_array(data), self._conversation_id, ours=ours)
 
 
 def hash_of(data: bytes | None) -> str | None:

@@ -25,8 +25,9 @@ from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
-from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
+from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, translated
 from memory_server.storage.open_ones import OpenOnes
+from memory_server.storage.options import StoreParameters
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
+from memory_server.conversations import codec
 from memory_server.conversations.archive import Archived, Horizon, archived
+from memory_server.conversations.change_forms import change, change_json
 from memory_server.conversations.changes import (
     Added,
     Commit,
@@ -26,16 +28,16 @@ from memory_server.conversations.changes import (
     TriggerRemoved,
     TriggerSet,
     change_id,
+    replay,
 )
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result, seen_in_call
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
-from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.history_files import change, change_json, replay
-from memory_server.storage.json_store.open_conversation import StoreParameters
 from memory_server.storage.open_ones import OpenOnes
+from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database
 from memory_server.storage.postgres.log import PAGE, Committed, Decided, Line, Log, News
 from sandbox.locale import _
@@ -229,8 +231,8 @@ class PostgresStore:
         horizon = Horizon(now_ms - self._parameters.keep_ms, now_ms)
 
         def mended(changes: str) -> str:
-            kept = codec.loads(changes.encode())
-            return codec.dumps([each for each in kept if erased is None or not erased(each)]).decode()
+            kept = json_text.loads(changes.encode())
+            return json_text.dumps([each for each in kept if erased is None or not erased(each)]).decode()
 
         def fold(connection: Connection) -> None:
             self._log.fold(connection, one.name, version, packed(short, long, cleanup_ms))
@@ -317,15 +319,16 @@ def _on(loop: asyncio.AbstractEventLoop, call: Callable[[], T]) -> T:
 
 
 def line_of(commit: Commit) -> Line:
-    return Line(commit.version, commit.at_ms, commit.by, codec.dumps(list(map(change_json, commit.changes))).decode())
+    changes = json_text.dumps([change_json(change) for change in commit.changes])
+    return Line(commit.version, commit.at_ms, commit.by, changes.decode())
 
 
 def commit_of(line: Line, most_changes: int | None = None) -> Commit:
     """A commit with at most so many changes. Raises StorageError: it is of a newer memory-server."""
     try:
-        records = codec.loads(line.changes.encode())
+        records = json_text.loads(line.changes.encode())
         changes = tuple(map(change, records[:most_changes]))
-    except codec.NotARecord as error:
+    except json_text.NotARecord as error:
         raise StorageError(
             _("The commit {version} cannot be read ({reason}); update this memory-server.", line.version, error)
         ) from error
@@ -339,7 +342,7 @@ def packed(short: Iterable[Any], long: Iterable[Any], last_cleanup_ms: int | Non
         "longTerm": list(map(codec.long_term_json, long)),
         "lastCleanup": last_cleanup_ms,
     }
-    return zlib.compress(codec.dumps(fields), _LEVEL)
+    return zlib.compress(json_text.dumps(fields), _LEVEL)
 
 
 def state_of(name: str, news: News | None) -> ConversationState:
@@ -348,7 +351,7 @@ def state_of(name: str, news: News | None) -> ConversationState:
         return ConversationState(name)
     state = ConversationState(name, news.base)
     if news.snapshot is not None:
-        fields = codec.load_object(zlib.decompress(news.snapshot))
+        fields = json_text.load_object(zlib.decompress(news.snapshot))
         state.short_term = {each.id: each for each in codec.short_terms(fields["shortTerm"], name, ours=True)}
         state.long_term = {each.name: each for each in codec.long_terms(fields["longTerm"], ours=True)}
         state.last_cleanup_ms = fields["lastCleanup"]

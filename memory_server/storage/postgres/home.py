@@ -15,8 +15,8 @@ from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding, Grade
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.data_dir import Home, StoreParameters
-from memory_server.storage.options import PostgresSettings
+from memory_server.storage.data_dir import Home
+from memory_server.storage.options import PostgresSettings, StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database
 from memory_server.storage.postgres.conversations import PostgresStore
 from memory_server.storage.postgres.entry_rows import ERASE_OWN

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from psycopg import sql
 
+from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
 from memory_server.storage.entries import searching
 from memory_server.storage.erased_files import begun_of, hash_of, hashes_of
-from memory_server.storage.json_store import codec
 from memory_server.storage.postgres.connection import Attempt, Connection, Database, Work
 from memory_server.storage.postgres.entry_rows import OwnRows, as_given, kept
 
@@ -88,7 +88,7 @@ class RecallRows(_Rows):
         given: dict[str, object] = {
             "tenant": self._tenant,
             "names": [kept(line["conversation"]) for line in lines],
-            "lines": [codec.dumps(line).decode() for line in lines],
+            "lines": [json_text.dumps(line).decode() for line in lines],
             "left": LINES_AFTER_A_CUT,
             "most": MOST_LINES,
         }
@@ -100,16 +100,16 @@ class RecallRows(_Rows):
         query = "SELECT line FROM recalls WHERE ?::text IS NULL OR conversation = ? ORDER BY conversation, id"
         given = (conversation_id, conversation_id)
         found = self._do(lambda rows: rows.execute(query, given).fetchall(), writes=False)
-        return [codec.load_object(row[0].encode()) for row in found]
+        return [json_text.load_object(row[0].encode()) for row in found]
 
     def rewrite(self, change: Change) -> None:
         def work(rows: OwnRows) -> None:
             for number, text in rows.execute("SELECT id, line FROM recalls ORDER BY id FOR UPDATE").fetchall():
-                after = change(line := codec.load_object(text.encode()))
+                after = change(line := json_text.load_object(text.encode()))
                 if after is None:
                     rows.execute("DELETE FROM recalls WHERE id = ?", (number,))
                 elif after != line:
-                    rows.execute("UPDATE recalls SET line = ? WHERE id = ?", (codec.dumps(after).decode(), number))
+                    rows.execute("UPDATE recalls SET line = ? WHERE id = ?", (json_text.dumps(after).decode(), number))
 
         self._do(work)
 
@@ -122,7 +122,7 @@ class ErasedRows(_Rows):
     def begin(self, erasure: Erasure) -> None:
         def work(rows: OwnRows) -> None:
             key = _key_of(rows, secrets.token_bytes(32))
-            rows.execute("UPDATE erasures SET now = ?", (codec.dumps(asdict(erasure)).decode(),))
+            rows.execute("UPDATE erasures SET now = ?", (json_text.dumps(asdict(erasure)).decode(),))
             rows.executemany(_ERASED, [(hash_of(key, text),) for text in erasure.marks])
 
         self._do(work)

@@ -27,10 +27,10 @@ from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, Role, context_text
 from memory_server.kernel.times import MINUTE_MS, milliseconds
-from memory_server.storage.json_store import codec
 
 SAMPLE = Path(__file__).parents[3] / "data" / "samples" / "recall"
 """The questions written for this project."""
@@ -68,7 +68,7 @@ class Question:
     about: frozenset[str] = frozenset()
     """The turns that it is about, also if they do not answer it; empty if the data set does not name them."""
     before: tuple[Turn, ...] = ()
-    """Other talk just before it."""
+    """The messages just before it: those of the data set, or other talk."""
 
     @property
     def answerable(self) -> bool:
@@ -180,6 +180,11 @@ class _TurnLine(BaseModel, extra="forbid"):
         return Turn(self.turn, self.conversation, self.role, self.content, milliseconds(self.time), self.name)
 
 
+class _EarlierLine(BaseModel, extra="forbid"):
+    role: Role
+    content: str
+
+
 class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not make it unanswerable without a word
     question: str = Field(min_length=1)
     conversation: str = Field(min_length=1)
@@ -189,10 +194,25 @@ class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not ma
     language: str = "?"
     kind: str = ""
     about: frozenset[str] = frozenset()
+    before: tuple[_EarlierLine, ...] = ()
 
     def value(self) -> Question:
-        asked_ms, groups = milliseconds(self.asked), (self.language, self.kind)
-        return Question(self.question, self.conversation, self.text, self.gold, asked_ms, *groups, self.about)
+        asked_ms = milliseconds(self.asked)
+        said = [
+            Turn(f"{self.question} before {number}", self.conversation, line.role, line.content, asked_ms)
+            for number, line in enumerate(self.before)
+        ]
+        return Question(
+            self.question,
+            self.conversation,
+            self.text,
+            self.gold,
+            asked_ms,
+            self.language,
+            self.kind,
+            self.about,
+            just_said(said, asked_ms),
+        )
 
 
 def _values(path: Path) -> Iterator[Turn | Question]:
@@ -206,7 +226,7 @@ def _values(path: Path) -> Iterator[Turn | Question]:
         if not line.strip():
             continue
         try:
-            value: Any = codec.loads(line.encode("utf-8", "surrogatepass"))
+            value: Any = json_text.loads(line.encode("utf-8", "surrogatepass"))
         except ValueError as error:
             raise InvalidInput(
                 f"{path.name}, line {number} is not JSON; every line is a turn or a question."
@@ -316,13 +336,15 @@ def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
     """The same questions, each asked after `count` neighbouring messages of another chat of the data set, because a
     search is made with the last few messages, and not all are about the question. First the chat is drawn and then the
     place in it, evenly, by `seed` and the question's id: other questions do not change it. The chat is one whose
-    questions are in the same language; if there is only one chat, the messages are of that, far from what answers the
+    questions are in the same language; a question that has its own earlier messages keeps them; if there is only one chat, the messages are of that, far from what answers the
     question. They come without names."""
     chats = grouped(dataset.turns, lambda turn: turn.conversation_id)
     languages = grouped(dataset.questions, lambda question: question.language)
     chats_in = {language: {one.conversation_id for one in asked} for language, asked in languages.items()}
 
     def asked(question: Question) -> Question:
+        if question.before:
+            return question
         rng = Random(f"{seed} {question.id}")
         others = [name for name in chats if name != question.conversation_id]
         alike = [name for name in others if name in chats_in[question.language]]

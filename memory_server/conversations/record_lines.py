@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
-from memory_server.kernel import times
+from memory_server.kernel import json_text, times
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import Json
 from memory_server.kernel.text import shown
-from memory_server.storage.json_store import codec
 from sandbox.locale import _
 
 FORMAT = "memory-server"
@@ -32,7 +33,7 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 def first_line(created_ms: int) -> bytes:
     """The line that says what the others are."""
-    return codec.dumps({"format": FORMAT, "version": VERSION, "created": times.iso(created_ms)}) + b"\n"
+    return json_text.dumps({"format": FORMAT, "version": VERSION, "created": times.iso(created_ms)}) + b"\n"
 
 
 def conversation_lines(contents: Contents) -> Iterator[bytes]:
@@ -42,25 +43,25 @@ def conversation_lines(contents: Contents) -> Iterator[bytes]:
         "shortTerm": len(contents.short_term),
         "longTerm": len(contents.long_term),
     }
-    yield codec.dumps(head) + b"\n"
+    yield json_text.dumps(head) + b"\n"
     for memory in contents.short_term:
-        yield codec.dumps({"short": codec.short_term_json(memory)}) + b"\n"
+        yield json_text.dumps({"short": codec.short_term_json(memory)}) + b"\n"
     for kept in contents.long_term:
-        yield codec.dumps({"long": codec.long_term_json(kept)}) + b"\n"
+        yield json_text.dumps({"long": codec.long_term_json(kept)}) + b"\n"
 
 
 def last_line(conversations: int) -> bytes:
     """The last line: where it is missing, the file was cut off."""
-    return codec.dumps({"end": True, "conversations": conversations}) + b"\n"
+    return json_text.dumps({"end": True, "conversations": conversations}) + b"\n"
 
 
 @dataclass(slots=True)
 class Group:
     """The lines of one conversation: the first (None: records stand before it), and the records, each with its line."""
 
-    head: codec.Json | None = None
-    short: list[tuple[str, codec.Json]] = field(default_factory=list)
-    long: list[tuple[str, codec.Json]] = field(default_factory=list)
+    head: Json | None = None
+    short: list[tuple[str, Json]] = field(default_factory=list)
+    long: list[tuple[str, Json]] = field(default_factory=list)
 
     @property
     def ends(self) -> bool:
@@ -91,39 +92,39 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
     with the number of the line that cannot be read."""
     place, count, ended = "line 1", 0, False
 
-    def read() -> Iterator[tuple[str, codec.Json]]:
+    def read() -> Iterator[tuple[str, Json]]:
         nonlocal place
         for number, line in enumerate(lines, 1):
             place = _("line {number}", number)
-            yield place, codec.load_object(line)
+            yield place, json_text.load_object(line)
 
     def refuse(_: str, reason: str) -> None:
-        raise codec.NotARecord(reason)
+        raise json_text.NotARecord(reason)
 
     try:
         rows = read()
         check_first(next(rows, ("", None))[1])
         for group in groups(rows, refuse):
             if ended or (group.ends and (group.short or group.long)):
-                raise codec.NotARecord("something follows the end")
+                raise json_text.NotARecord("something follows the end")
             if group.head is None:
                 if group.short or group.long:
-                    raise codec.NotARecord("a memory stands before the first conversation")
+                    raise json_text.NotARecord("a memory stands before the first conversation")
             elif not group.ends:
                 yield _contents(group, group.head)
                 count += 1
             elif group.head.get("conversations") != count:
-                raise codec.NotARecord("conversations are missing before it")
+                raise json_text.NotARecord("conversations are missing before it")
             ended = group.ends
-    except (codec.NotARecord, InvalidInput) as error:
-        raise codec.NotARecord("{name} cannot be read: {reason}", place, error) from error
+    except (json_text.NotARecord, InvalidInput) as error:
+        raise json_text.NotARecord("{name} cannot be read: {reason}", place, error) from error
     if not ended:
-        raise codec.NotARecord("it ends too early")
+        raise json_text.NotARecord("it ends too early")
 
 
-def _contents(group: Group, head: codec.Json) -> Contents:
+def _contents(group: Group, head: Json) -> Contents:
     if (head.get("shortTerm"), head.get("longTerm")) != (len(group.short), len(group.long)):
-        raise codec.NotARecord(
+        raise json_text.NotARecord(
             "memories of the conversation {conversation} are missing before it", head["conversation"]
         )
     left_out: list[str] = []
@@ -146,6 +147,6 @@ def check_first(fields: Any) -> None:
     """Raises NotARecord where the first line is not ours, or is of a newer version."""
     version = fields.get("version") if isinstance(fields, dict) and fields.get("format") == FORMAT else None
     if not isinstance(version, int):
-        raise codec.NotARecord("it is not an export of memory-server")
+        raise json_text.NotARecord("it is not an export of memory-server")
     if version > VERSION:
-        raise codec.NotARecord("it is of version {version}, of a newer memory-server; update this one", version)
+        raise json_text.NotARecord("it is of version {version}, of a newer memory-server; update this one", version)

@@ -1,0 +1,113 @@
+"""JSON texts of files, ours and those of other programs, to values and back. Knows no memory and no file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from memory_server.kernel import strict_json, times
+from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.nesting import DEEPEST
+from sandbox.locale import MessageError, _
+
+Json = dict[str, Any]
+TOO_DEEP = _("it is nested too deeply; take levels out until it has at most {deepest}", DEEPEST)
+
+
+class NotARecord(MessageError, ValueError):
+    """A piece of JSON that cannot be read as the record it should be; the message says why."""
+
+
+def dumps(value: Any) -> bytes:
+    """`value` as compact UTF-8 JSON on one line."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        # Unknown fields of other programs may hold what orjson refuses: integers over 64 bits, lone surrogates.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return without_surrogates(text).encode()
+
+
+def loads(data: bytes) -> Any:
+    """The value of a JSON text, with or without a byte-order mark. Raises ValueError if it is not UTF-8 or JSON."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return strict_json.loads(data)
+    except ValueError:
+        # JavaScript writes what strict JSON refuses, such as lone surrogates.
+        value = strict_json.lenient(data)
+        try:
+            text = without_surrogates(json.dumps(value, ensure_ascii=False))
+            return json.loads(text, parse_constant=lambda _: None)
+        except RecursionError as error:
+            raise NotARecord(TOO_DEEP) from error
+
+
+def load_object(data: bytes) -> Json:
+    """The fields of a JSON object. Raises NotARecord if it is not one."""
+    try:
+        fields = loads(data)
+    except ValueError as error:
+        raise NotARecord("it is not JSON: {reason}", error) from error
+    if not isinstance(fields, dict):
+        raise NotARecord("it is not a JSON object")
+    return fields
+
+
+def dump_array(records: Iterable[Json]) -> bytes:
+    """A JSON array with one record a line: readable, and half the size of an indented one."""
+    body = b",\n".join(map(dumps, records))
+    return b"[\n" + body + b"\n]\n" if body else b"[]\n"
+
+
+def load_array(data: bytes) -> list[Json]:
+    """The records of a JSON array file. Raises ValueError if it is not a JSON array of objects."""
+    value = loads(data) if data.strip() else []
+    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
+        raise NotARecord("it is not a JSON array of objects")
+    return value
+
+
+class OtherLayout(Exception):
+    """An array is not laid out with one record a line, as `dump_array` does."""
+
+
+def lines_of_array(data: bytes) -> Iterator[Json]:
+    """The records of an array as `dump_array` wrote it, one after the other, which halves the time and the memory.
+    Raises OtherLayout if another program wrote it, or it is broken; `load_array` tells which."""
+    if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
+        raise OtherLayout
+    loads_line = strict_json.loads if strict_json.may_hold_long_integers(data) else orjson.loads
+    place, last = 2, len(data) - 2
+    while place < last:
+        end = data.index(b"\n", place)
+        line = data[place:end]
+        if line.endswith(b",") != (end + 1 < last):
+            raise OtherLayout
+        try:
+            record = loads_line(line.removesuffix(b","))
+        except ValueError as error:
+            raise OtherLayout from error
+        if not isinstance(record, dict):
+            raise OtherLayout
+        yield record
+        place = end + 1
+
+
+def milliseconds(value: Any) -> int:
+    """A time of a record: ISO 8601 text (UTC where no zone is given) or milliseconds since 1970. Raises NotARecord if
+    it is neither, or before the year 1 or after 9999."""
+    try:
+        if isinstance(value, str):
+            time_ms = times.milliseconds(datetime.fromisoformat(value))
+            times.moment_of(time_ms)  # in its own zone a time may lie within these years, in UTC outside
+            return time_ms
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return times.milliseconds(times.EPOCH + timedelta(milliseconds=value))
+    except (ValueError, OverflowError) as error:
+        raise NotARecord("the time {value!r} is out of range or malformed", value) from error
+    raise NotARecord("the time {value!r} is neither ISO 8601 text nor milliseconds", value)

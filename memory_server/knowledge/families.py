@@ -1,0 +1,80 @@
+"""The families of knowledge over one store: notes, refs, memories of users, layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from memory_server.kernel.scopes import Scope, Space
+from memory_server.knowledge.entry import Figures
+from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
+from memory_server.knowledge.notes.notes import Notes
+from memory_server.knowledge.policies import Options
+from memory_server.knowledge.ports import Embeddings, Entries, EntryStore, Models
+from memory_server.knowledge.refs import RefOptions, Refs
+from memory_server.knowledge.sessions.models import SessionOptions
+from memory_server.knowledge.sessions.sessions import Sessions
+
+
+@dataclass(eq=False)
+class Families:
+    """The entries of `store` by family, and what the settings say of them."""
+
+    store: EntryStore
+    clock: Callable[[], int]
+    options: Options = field(default_factory=Options)
+    ref_options: RefOptions = field(default_factory=RefOptions)
+    layer_options: LayerOptions = field(default_factory=LayerOptions)
+    session_options: SessionOptions = field(default_factory=SessionOptions)
+    models: Models | None = None
+    embeddings: Embeddings | None = None
+
+    @cached_property
+    def notes(self) -> Notes:
+        """The notes, made at first use."""
+        return Notes(self.store, self.clock, self.options)
+
+    @cached_property
+    def refs(self) -> Refs:
+        """The refs, made at first use."""
+        return Refs(self.ref_options.store or self.store, self.clock, self.ref_options, self.options.refuse)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """The memories of users, made at first use."""
+        refuse = self.options.refuse
+        return Sessions(self.store, self.clock, self.session_options, refuse, self.models, self.embeddings)
+
+    @cached_property
+    def layers(self) -> Layers:
+        """The layers, made at first use."""
+        return Layers(self.store, self.clock, self.layer_options, self.options.refuse)
+
+    async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
+        """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""
+        layers = self.layers.known if space in (None, "layers") else ()
+        stores = [self.store] if self.ref_options.store is None else [self.store, self.ref_options.store]
+        scopes = [(scope, each) for each in stores for scope in await each.scopes(space)]
+        stored: list[tuple[Scope, Entries]] = [each for each in scopes if each[0].space != "layers"]
+        return [*stored, *((replace(LAYER, owner=layer.name), layer.folder) for layer in layers)]
+
+    async def overview(self, *, layers: bool = False) -> dict[str, Figures]:
+        """Counts by scope, such as `notes` or `refs/short-term`, and with `layers` also of these; without scopes that
+        have no entry."""
+        found = {
+            "/".join(filter(None, (scope.space, scope.owner))): await entries.read(scope, lambda held: held.figures())
+            for scope, entries in await self.places()
+            if layers or entries is self.store
+        }
+        return {name: each for name, each in found.items() if each.count or each.archived}
+
+    async def aclose(self) -> None:
+        """Finish and release everything; idempotent."""
+        await self.notes.aclose()
+        await self.layers.aclose()
+        if "sessions" in self.__dict__:
+            await self.sessions.meaning.aclose()
+        if self.ref_options.store is not None:
+            await self.ref_options.store.aclose()
+        await self.store.aclose()
