@@ -336,8 +336,8 @@ def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
     """The same questions, each asked after `count` neighbouring messages of another chat of the data set, because a
     search is made with the last few messages, and not all are about the question. First the chat is drawn and then the
     place in it, evenly, by `seed` and the question's id: other questions do not change it. The chat is one whose
-    questions are in the same language; a question that has its own earlier messages keeps them; if there is only one chat, the messages are of that, far from what answers the
-    question. They come without names."""
+    questions are in the same language; a question that has its own earlier messages keeps them; if there is only one
+    chat, the messages are of that, far from what answers the question. They come without names."""
     chats = grouped(dataset.turns, lambda turn: turn.conversation_id)
     languages = grouped(dataset.questions, lambda question: question.language)
     chats_in = {language: {one.conversation_id for one in asked} for language, asked in languages.items()}
