@@ -160,12 +160,9 @@ class App:
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, exits_at_once: bool, beside: Home | None) -> Home:
-        parameters = extended(
-            StoreParameters,
-            self.settings.storage,
-            exit_seconds=0.0 if exits_at_once else StoreParameters().exit_seconds,
-            read_only=self.settings.read_only,
-        )
+        exit_seconds = 0.0 if exits_at_once else StoreParameters().exit_seconds
+        given = {"exit_seconds": exit_seconds, "read_only": self.settings.read_only}
+        parameters = extended(StoreParameters, self.settings.storage, **given)
         return home_of(self.settings, self.clock, parameters, self.meter, beside=beside)
 
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.

@@ -108,7 +108,7 @@ _ROWS = (
         shared="turn",
         linked="tool",
         tenant="may be new",
-        value_options=("--chars", "--flashbacks", "--session"),
+        value_options=("--chars", "--flashbacks", "--other-words", "--session"),
     ),
     Command(
         "remember",
@@ -118,7 +118,7 @@ _ROWS = (
         shared="turn",
         linked="tool",
         tenant="may be new",
-        value_options=("--session", "--turn"),
+        value_options=("--other-words", "--session", "--turn"),
     ),
     Command("pause", "maintenance.pause", changes="memories", linked="sent"),
     Command("resume", "maintenance.resume", changes="memories", linked="sent"),

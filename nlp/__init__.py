@@ -25,6 +25,7 @@ from nlp.keywords import (
     extract_message_keywords,
     load,
 )
+from nlp.other_words import MOST_TEXT_CHARS, MOST_TEXTS, bare, given_terms, is_kept, kept, kept_keywords
 from nlp.segment import engine_name
 from nlp.stems import is_incidental, says_little
 from nlp.word_options import Enrichment, QueryWeights
@@ -40,4 +41,5 @@ __all__ = [
 ]
 __all__ += ["normal_form", "sought_grams", "sought_names", "sought_words", "words_in"]
 __all__ += ["ROLE_WEIGHTS", "Keyword", "SupportsMessage", "extract_keywords", "extract_message_keywords", "load"]
+__all__ += ["MOST_TEXTS", "MOST_TEXT_CHARS", "bare", "given_terms", "is_kept", "kept", "kept_keywords"]
 __all__ += ["engine_name", "is_incidental", "says_little"]

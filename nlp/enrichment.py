@@ -87,6 +87,9 @@ class QueryTerm(NamedTuple):
     """Whether it only asks: what."""
     beside: bool = False
     """Whether the message does not have it, and it is looked for beside its words."""
+    given: int = 0
+    """The number, from 1, of the text that it is from among those that the caller gave beside the messages; 0: it is
+    from a message."""
 
 
 _CHANGE: Final = QueryTerm(UNKNOWN_WORD_IDF * SCALE / _USUAL_LENGTH, factor=0.7, beside=True)

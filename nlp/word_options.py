@@ -63,3 +63,9 @@ class QueryWeights:
     """On days named by their distance (今天, last Friday), if the message has other words that say something."""
     pairs: float = 0.0
     """On pairs of characters and single Han characters, beside the words; 0: they do not count."""
+    given: float = 0.0
+    """On words that the caller gave beside the messages, after a statement; 0: they do not count."""
+    given_for_question: float = 0.0
+    """The same after a question."""
+    kept: float = 0.0
+    """On words that are kept with a memory and are not in its text; 0: they do not count."""

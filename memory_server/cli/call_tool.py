@@ -81,7 +81,7 @@ def arguments_of(source: str) -> dict[str, object]:
 
 
 async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    given = {"maxChars": flags.chars, "flashbacks": flags.flashbacks}
+    given = {"maxChars": flags.chars, "flashbacks": flags.flashbacks, "otherWords": flags.other_words}
     arguments = messages_of(flags.words) | {name: value for name, value in given.items() if value is not None}
     async with App(settings, brief=True, session=session_of(flags.session), shared=shared, asker=ASKER) as app:
         answer = await called(app, recall_turn.name, arguments)
@@ -92,7 +92,8 @@ async def recall(settings: Settings, flags: Namespace, shared: Shared | None = N
 
 
 async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    arguments = messages_of(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
+    given = {"turn_id": flags.turn, "otherWords": flags.other_words}
+    arguments = messages_of(flags.words) | {name: value for name, value in given.items() if value is not None}
     async with App(settings, session=session_of(flags.session), shared=shared, asker=ASKER) as app:
         answer = await called(app, remember_turn.name, arguments)
     write(answer.structured if flags.json else translated(answer.text))

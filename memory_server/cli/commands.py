@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentParser, _ArgumentGroup
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from memory_server.cli.search_arguments import ABOUT_ARCHIVED, ABOUT_SCOPE, OF_TOOL, SEARCH
 from memory_server.kernel.items import FAMILIES
+from memory_server.kernel.text import words_between_commas
 from memory_server.shared_process.protocol import HOOK_SECONDS
 from sandbox.locale import N_, _
 
@@ -21,36 +23,14 @@ Add = Callable[..., ArgumentParser]
 
 MOST_BY_CHANCE = 100
 """The most that the settings `flashback_count` and `random_count` allow."""
-OF_TOOL = "argument "
-"""The prefix of arguments of a tool, so that they differ from the settings of every command."""
 _ALL = _("only this conversation; by default all")
 _USUAL = _("the conversation; by default that of the settings, or `default`")
 _ID_OR_NAME = _("id (or its beginning) of a memory or entry, or name of a long-term memory")
 _UNLISTED = ("", "")
-_SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
-_SORT = _("Usually relevance where there is something to look for, else timestamp")
-_ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
 _READ = (
     *("native", "node", "gentian", "pack", "worldinfo", "official", "chat", "chat-export", "claude-code", "claude-mem"),
     *("codex", "gemini-cli", "livingmemory", "mem0", "memory-service", "notes-db", "pages", "refs-log"),
 )
-_MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
-_SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
-    ("keywords", "--word", "WORD", _MANY, _("Words to look for as they are; one is enough (may be repeated)")),
-    ("date_from", "--since", "SINCE", {}, _("ISO date or time; in the server's time zone where it has none")),
-    ("date_to", "--until", "UNTIL", {}, _("The same, included")),
-    ("min_score", "--min-score", "N", _POINTS, _("Points; long-term memories have none and do not come")),
-    ("max_score", "--max-score", "N", _POINTS, _("The same, at most")),
-    ("tags", "--tag", "TAG", _MANY, _("All are needed: #words of the text, or tags of the record (may be repeated)")),
-    ("memory_type", "--kind", None, {"choices": ("short_term", "long_term", "both")}, _("Which kind")),
-    ("sort_by", "--sort", None, {"choices": ("relevance", "timestamp", "score")}, _SORT),
-    ("order", "--reverse", None, {"action": "store_const", "const": "asc"}, _("least, oldest or lowest first")),
-    ("limit", "--limit", "N", _NUMBER, _("Memories on a page")),
-    ("offset", "--offset", "N", _NUMBER, _("Memories passed over")),
-    ("scope", "--scope", "SCOPE", {}, _SCOPE),
-    ("archived", "--archived", None, {"action": "store_true"}, _ARCHIVED),
-)
-"""The arguments of `search_memories`, each with its flag, placeholder, kind and meaning."""
 _WRITTEN = ("native", "node", "pack", "markdown", "csv")
 
 
@@ -103,6 +83,8 @@ def _daily(add: Add) -> None:
     about, example = _("Remember what was said in a turn."), 'remember "My cat is called Miso."'
     remember = add("remember", about, example, about_c=_USUAL, listed=_UNLISTED)
     _argument(remember, "--turn", "ID", _("the same turn is stored once"))
+    _other_words(recall, _("other words for what may have been said before, with commas between"))
+    _other_words(remember, _("other words by which one may ask for it later, with commas between"))
     for made in (recall, remember):
         said = _("what the user said; by default messages as JSON on standard input")
         _argument(made, "words", "WORDS", said, nargs="?")
@@ -121,7 +103,7 @@ def _look(add: Add) -> None:
     about = _("List what is stored, newest first.")
     both = ("list, show", _("List what is stored; show one of it."))
     list_ = add("list", about, "list --family notes", about_c=_ALL, listed=both)
-    _switch(list_, "--archived", _ARCHIVED)
+    _switch(list_, "--archived", ABOUT_ARCHIVED)
     about = _("Show everything that is known about one memory.")
     show = add("show", about, "show 3f2a", about_c=_ALL, listed=_UNLISTED)
     _argument(show, "memory", "ID|NAME", _ID_OR_NAME)
@@ -129,10 +111,10 @@ def _look(add: Add) -> None:
     search = add("search", about, example, about_c=_ALL)
     about = _("Text; its words are looked for")
     _argument(search, OF_TOOL + "query", "TEXT", about, nargs="?", default=argparse.SUPPRESS)
-    for name, flag, metavar, kind, about in _SEARCH:
+    for name, flag, metavar, kind, about in SEARCH:
         kind = dict(kind) | ({} if metavar is None else {"metavar": metavar})
         search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
-    names = {"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}}
+    names = {"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in SEARCH}}
     search.set_defaults(sentence=OF_TOOL + "query", names=names)
     about, example = _("Say why a memory comes to mind, or does not."), 'explain mango --ask "What can I bake?"'
     both = ("explain, recalls", _("Say why a memory came or not; list what came."))
@@ -141,8 +123,15 @@ def _look(add: Add) -> None:
     _argument(explain, "memory", "ID|WORDS", _("id of a short-term memory, or words of it"), nargs="?")
     about = _("instead: what came at that moment, and why; `recalls` shows its id")
     _argument(explain, "--recall", "ID", about)
-    _argument(explain, "--scope", "SCOPE", _SCOPE)
-    names = {"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
+    _argument(explain, "--scope", "SCOPE", ABOUT_SCOPE)
+    _other_words(explain, _("other words that the search was given, with commas between"))
+    names = {
+        "recentMessages": "--ask",
+        "otherWords": "--other-words",
+        "memory_id": "ID|WORDS",
+        "text": "ID|WORDS",
+        "scope": "--scope",
+    }
     explain.set_defaults(sentence="memory", names=names)
     about = _("List what was recalled for whom, newest last.")
     recalls = add("recalls", about, "recalls -n 5", about_c=_ALL, listed=_UNLISTED)
@@ -242,8 +231,9 @@ def _mend(add: Add) -> None:
     about = _("Correct a memory: put other words into it.")
     edit = add("edit", about, "edit 3f2a Halloran O'Halloran", about_c=_ALL, listed=_UNLISTED)
     _argument(edit, "memory", "ID", _("id of the memory, or its beginning"))
-    _argument(edit, "find", "FIND", _("words that one of its messages has once"))
-    _argument(edit, "replacement", "REPLACEMENT", _("what comes in their place; '' takes them out"))
+    _argument(edit, "find", "FIND", _("words that one of its messages has once"), nargs="?")
+    _argument(edit, "replacement", "REPLACEMENT", _("what comes in their place; '' takes them out"), nargs="?")
+    _other_words(edit, _("the other words that are kept with it, with commas between; '' takes them away"))
     about = _("Forget faded memories; archive expired entries.")
     cleanup = add("cleanup", about, "cleanup --dry-run", about_c=_ALL)
     _dry_run(cleanup, _("say what would be forgotten, and why"))
@@ -371,6 +361,10 @@ GROUPS: Mapping[str, Callable[[Add], None]] = {
     N_("exchange"): _exchange,
     N_("develop"): _develop,
 }
+
+
+def _other_words(made: ArgumentParser, about: str) -> None:
+    made.add_argument("--other-words", metavar="WORDS", type=words_between_commas, help=about)
 
 
 def _argument(made: ArgumentParser | _ArgumentGroup, name: str, metavar: str | None, about: str, **more: Any) -> None:

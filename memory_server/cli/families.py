@@ -14,8 +14,8 @@ from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.call_tool import called
-from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, whereabouts
+from memory_server.cli.search_arguments import OF_TOOL
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -42,7 +42,19 @@ from sandbox.locale import _, counted, joined, term
 USUAL_LIMIT = 50
 """Rows of a list where nothing else is asked for: a screen or two."""
 _OF_ENTRIES = frozenset(
-    ("query", "keywords", "date_from", "date_to", "archived", "sort_by", "order", "limit", "offset", "scope")
+    (
+        "query",
+        "keywords",
+        "otherWords",
+        "date_from",
+        "date_to",
+        "archived",
+        "sort_by",
+        "order",
+        "limit",
+        "offset",
+        "scope",
+    )
 )
 """Arguments of `search_memories` that entries can meet, too."""
 

@@ -116,6 +116,7 @@ async def explain(app: App, flags: Namespace) -> None:
         raise InvalidInput("Name a memory and give --ask; or give --recall ID, which `memory-server recalls` shows.")
     asked: dict[str, Any] = {"recentMessages": [{"role": "user", "content": text} for text in flags.ask]}
     asked |= {} if flags.scope is None else {"scope": flags.scope}
+    asked |= {} if flags.other_words is None else {"otherWords": flags.other_words}
     sought = flags.memory
     known = await with_id(app, flags, sought) if len(sought) >= LEAST_ID_CHARS else []
     if known:

@@ -66,10 +66,11 @@ async def mute(app: App, flags: Namespace) -> None:
 
 async def edit(app: App, flags: Namespace) -> None:
     """Put other words into the memory whose id begins like this."""
-    await _change(app, flags, "edit_memory", find=flags.find, replace=flags.replacement)
+    given = {"find": flags.find, "replace": flags.replacement, "otherWords": flags.other_words}
+    await _change(app, flags, "edit_memory", **{name: value for name, value in given.items() if value is not None})
 
 
-async def _change(app: App, flags: Namespace, tool: str, **given: str) -> None:
+async def _change(app: App, flags: Namespace, tool: str, **given: object) -> None:
     found = await with_id(app, flags, flags.memory)
     if len(found) != 1:
         ids = ", ".join(memory.id for _, memory in found[:SHOWN])
@@ -83,7 +84,9 @@ async def _change(app: App, flags: Namespace, tool: str, **given: str) -> None:
         raise MemoryNotFound(many if found else none)
     [(conversation, memory)] = found
     arguments = {"id": memory.id, "conversation_id": conversation.id, **given}
-    answer = await called(app, tool, arguments, {"find": "FIND", "replace": "REPLACEMENT"})
+    answer = await called(
+        app, tool, arguments, {"find": "FIND", "replace": "REPLACEMENT", "otherWords": "--other-words"}
+    )
     console().print(escape(answer.text))
 
 

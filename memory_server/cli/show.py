@@ -14,6 +14,7 @@ from memory_server.cli.terminal import console, escape, spoken, time_text, write
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.other_words import found_by_text
 from memory_server.conversations.recall.receipts import age_text
 from memory_server.conversations.recall.relevance import age_of
 from memory_server.conversations.recall.words import shown_words, spelt_words
@@ -21,6 +22,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, json_of
+from nlp import is_kept
 from sandbox import padded
 from sandbox.locale import N_, _, joined, term, translated
 
@@ -81,7 +83,8 @@ def _whole(family: str, place: str, record: Mapping[str, Any]) -> dict[str, Any]
 
 def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
     age, pinned = age_text(age_of(memory.time_ms, app.clock())), _(", pinned") if memory.pinned else ""
-    words = ", ".join(f"{w} {x:.1f}" for w, x in zip(spelt_words(memory), memory.weights, strict=True))
+    pairs = zip(spelt_words(memory), memory.weights, strict=True)
+    words = ", ".join(f"{word} {weight:.1f}" for word, weight in pairs if not is_kept(word))
     head = translated(
         _(
             "[bold]short-term memory {id}[/] in {conversation}\n"
@@ -97,7 +100,8 @@ def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
             escape(words) or _("none"),
         )
     )
-    return f"{head}\n{escape(spoken(memory.text))}"
+    others = translated(found_by_text(memory.other_words))
+    return "\n".join(filter(None, (head, escape(others), escape(spoken(memory.text)))))
 
 
 def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:

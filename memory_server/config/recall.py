@@ -43,7 +43,14 @@ def parameters(settings: Settings) -> Parameters:
     emphasis = (
         QueryWeights()
         if node
-        else QueryWeights(earlier=words.earlier_messages, before_question=words.before_question, **factors)
+        else QueryWeights(
+            earlier=words.earlier_messages,
+            before_question=words.before_question,
+            given=words.other_words,
+            given_for_question=words.other_words_for_question,
+            kept=words.kept_words,
+            **factors,
+        )
     )
     return Parameters(
         recall=replace(usual, **constants, **advanced),

@@ -46,12 +46,8 @@ def _groups(value: Any) -> Any:
 
 
 _ABOVE_ZERO = ("same_moment", "statement_words", "flashback_score_full", "flashback_horizon_ms")
-_WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"} | {
-    "own_conversation_ms",
-    "question_count",
-    "sessions",
-    "weak_too",
-}
+_WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"}
+_WITH_A_NAME |= {"own_conversation_ms", "question_count", "sessions", "weak_too"}
 """Constants that a setting of its own changes, or that callers set."""
 _KINDS: dict[Any, Any] = {"bool": bool | None, "int": int | None, "float": float | None}
 _CONSTANTS: dict[str, Any] = {
@@ -138,6 +134,12 @@ class WordSettings(Section):
     """How much words that say little (我们, 什么, when, my) count; 0: not."""
     relative_days: float = Field(0.3, ge=0, le=1)
     """How much days named by their distance (今天, yesterday) count in a search that has other words."""
+    other_words: float = Field(0.7, ge=0, le=1)
+    """How much the other words of a caller count in a search after a statement; 0: not."""
+    other_words_for_question: float = Field(0.3, ge=0, le=1)
+    """The same after a question."""
+    kept_words: float = Field(0.7, ge=0, le=1)
+    """How much the other words count that are kept with a memory; 0: not."""
     names: str = ""
     """Names and other words that are never cut, with commas between."""
 

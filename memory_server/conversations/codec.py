@@ -22,6 +22,7 @@ from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
 from memory_server.kernel.nesting import deeper
+from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept, kept
 
 M = TypeVar("M", ShortTermMemory, LongTermMemory)
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
@@ -94,13 +95,15 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         "id": memory.id,
         "timestamp": times.iso(memory.time_ms),
         "text": _unshared(memory.text),
-        "keywords": [{"word": w, "weight": x} for w, x in zip(memory.words, memory.weights, strict=True)],
+        "keywords": _keywords_json(memory, beside=False),
         "score": memory.score,
         "conversation_id": memory.conversation_id,
         "messages": [message_json(message) for message in memory.messages],
     }
     more: Json = {"pinned": memory.pinned, "indexedWith": memory.indexed_with, "roleWeights": dict(memory.role_weights)}
     more |= {"session": memory.session, "folder": memory.folder, "turn": memory.turn, "muted": list(memory.muted)}
+    if memory.other_words:
+        more |= {"otherWords": list(memory.other_words), "otherKeywords": _keywords_json(memory, beside=True)}
     return record | {name: value for name, value in more.items() if value} | dict(memory.extra)
 
 
@@ -124,7 +127,12 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     folder = sys.intern(rest.pop("folder")) if _is_text(rest.get("folder")) else None
     turn = rest.pop("turn") if _is_text(rest.get("turn")) else None
     muted, weights_given = places_of(rest.get("muted")), _role_weights(rest.get("roleWeights"))
-    for key, known in (("muted", muted), ("roleWeights", weights_given)):
+    other_words = _other_words(rest.get("otherWords"))
+    if other_words:
+        kept_words, kept_weights = _keywords(rest.pop("otherKeywords", None) or [])
+        words += tuple(sys.intern(kept(word)) for word in kept_words)
+        weights += kept_weights
+    for key, known in (("muted", muted), ("roleWeights", weights_given), ("otherWords", other_words)):
         if known:
             del rest[key]
     return ShortTermMemory(
@@ -143,8 +151,25 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         folder=folder,
         turn=turn,
         muted=muted,
+        other_words=other_words,
         extra=_kept(rest),
     )
+
+
+def _keywords_json(memory: ShortTermMemory, *, beside: bool) -> list[Json]:
+    """The words of its text with their weights, or those that are kept with it."""
+    pairs = zip(memory.words, memory.weights, strict=True)
+    if not memory.other_words:  # as most memories
+        return [] if beside else [{"word": word, "weight": weight} for word, weight in pairs]
+    return [{"word": bare(word), "weight": weight} for word, weight in pairs if is_kept(word) == beside]
+
+
+def _other_words(value: Any) -> tuple[str, ...]:
+    """The other words of a memory; empty if this program would not write them."""
+    if not isinstance(value, list) or len(value) > MOST_TEXTS:
+        return ()
+    known = all(_is_text(text) and len(text) <= MOST_TEXT_CHARS for text in value)
+    return tuple(map(sys.intern, value)) if known else ()
 
 
 def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = False) -> list[ShortTermMemory]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memory_server.conversations.archive import Archived
+from memory_server.conversations.found import Asking
 from memory_server.conversations.model import Memory, ShortTermMemory
+from memory_server.conversations.other_words import other_words_of
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.words import RecallQuery
-from memory_server.conversations.search import Asking
 from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
@@ -59,16 +60,17 @@ class InsightManager:
         text: str | None = None,
         scope: str | None = None,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        other_words: Sequence[str] = (),
         session: Session | None = None,
         folder: str | None = None,
     ) -> ExplainedMemory:
-        """Why a search by the recent messages, made now in `session` and `folder`, brings a memory or does not: the
-        memory with `memory_id`, or the one that shares most with the words of `text`. Raises InvalidInput: both or
-        neither was given, there is no message, or no such scope; MemoryNotFound: no conversation has it, nor the
-        archive of this one."""
+        """Why a search by the recent messages and `other_words`, made now in `session` and `folder`, brings a memory or
+        does not: the memory with `memory_id`, or the one that shares most with the words of `text`. Raises
+        InvalidInput: both or neither was given, there is no message, there are too many other words, or there is no
+        such scope; MemoryNotFound: no conversation has it, nor the archive of this one."""
         if (memory_id is None) == (text is None):
             raise InvalidInput("One memory must be named; give either its memory_id, or text with some of its words.")
-        query = await self._short_term.query_of(recent, role_weights=role_weights)
+        query = await self._short_term.query_of(recent, role_weights=role_weights, other_words=other_words)
         alike = 0
         if text is not None:
             nearest, alike = await self._nearest(text, scope)
@@ -97,6 +99,7 @@ class InsightManager:
         *,
         text: str = "",
         keywords: Sequence[str] = (),
+        other_words: Sequence[str] = (),
         kinds: str = "both",
         sort_by: SortBy = "relevance",
         descending: bool = True,
@@ -105,11 +108,11 @@ class InsightManager:
         archived: bool = False,
     ) -> tuple[list[Filtered], int]:
         """The first `most` memories that meet the filter, and how many meet it. If `text` or `keywords` are given, a
-        memory must also hold one of their words. `archived`: search the removed memories that can come back, each
-        in its last version. Unreadable conversations of a wider scope are left out. Raises InvalidInput: there is
-        no such scope."""
-        if text or keywords:
-            words = dict(wanted.words) | await self._weights(text, keywords)
+        memory must also hold one of their words, or of `other_words`, which count less. `archived`: search the removed
+        memories that can come back, each in its last version. Unreadable conversations of a wider scope are left out.
+        Raises InvalidInput: there is no such scope, or there are too many other words."""
+        if text or keywords or other_words:
+            words = await self._other_weights(other_words) | dict(wanted.words) | await self._weights(text, keywords)
             if not words and text.strip():
                 words = {text.strip(): 1.0}  # 你来啦 has no word that says something: so it is found as it was typed
             if not words:
@@ -209,6 +212,13 @@ class InsightManager:
         parameters = self._services.parameters
         now_ms, wording = self._services.clock(), parameters.wording.within(self.conversation_id)
         return receipts(memories, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
+
+    async def _other_weights(self, texts: Sequence[str]) -> dict[str, float]:
+        """The words of the texts that a caller gives beside what is looked for. Raises InvalidInput: there are too
+        many."""
+        wanted = other_words_of(texts, ()).texts
+        factor = self._services.parameters.wording.emphasis.given_for_question
+        return {word: weight * factor for word, weight in (await self._weights("\n".join(wanted), ())).items()}
 
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
         """The words of both with the weights of a user's words; a keyword that is not in the dictionary counts too."""

@@ -65,6 +65,8 @@ class ShortTermMemory:
     """What its client calls the turn, so that it can be replaced or forgotten; None: unknown."""
     muted: tuple[str, ...] = ()
     """The places in which it never comes unasked, such as `everywhere` (`muting_places`)."""
+    other_words: tuple[str, ...] = ()
+    """Texts by which one may ask for it, and which it does not have. Their words are among `words`, with a mark."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
@@ -14,8 +14,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memory_server.conversations.changes import Change
+from memory_server.conversations.found import NOTHING_SEARCHED, Asking, Found
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
-from memory_server.conversations.recall.selection import HeldBack, Recall, held_in, reinforcements
+from memory_server.conversations.other_words import other_words_of
+from memory_server.conversations.recall.selection import Recall, held_in, reinforcements
 from memory_server.conversations.recall.words import RecallQuery, speakers_of
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
@@ -44,47 +46,6 @@ _SAID_AGAIN = 3
 """How often a search is repeated without what the messages hold; it may bring more of that."""
 Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 """How near memories are by meaning, by conversation and id."""
-NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A search, with the change ids of its reinforcements by conversation, the conversations with memories that came
-    but could not be written (locked, read-only), and those of the scope that could not be read, with the file."""
-
-    recall: Recall
-    changes: Mapping[str, str] = field(default_factory=dict)
-    unreinforced: tuple[str, ...] = ()
-    unread: Mapping[str, Path | None] = field(default_factory=dict)
-    outdated: int = 0
-    """Searched memories whose words were found with other settings: `doctor --reindex` finds them again."""
-    only_words: str = ""
-    """Why it searched only by words, where a model of meaning is named."""
-
-    @property
-    def reinforced(self) -> bool:
-        """Whether everything that should be reinforced was reinforced."""
-        return not self.unreinforced
-
-    @property
-    def change_id(self) -> str | None:
-        """The change id, if exactly one conversation was changed."""
-        return next(iter(self.changes.values())) if len(self.changes) == 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """How a search is made: the `scope`, and the conversations searched `also`; the `session` that asks (None: that of
-    the services), in `folder`; `asked`: somebody asked for memories; `flashbacks`: how many may come by chance (None:
-    as the parameters say); `without`: ids of memories that the asker has."""
-
-    scope: str | None = None
-    also: tuple[str, ...] = ()
-    session: Session | None = None
-    folder: str | None = None
-    asked: bool = False
-    flashbacks: int | None = None
-    without: frozenset[str] = frozenset()
 
 
 def vectors_of(conversation_id: str) -> Scope:
@@ -106,6 +67,7 @@ class ShortTermSearch:
         recent: Sequence[Message],
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        other_words: Sequence[str] = (),
         scope: str | None = None,
         also: Sequence[str] = (),
         reinforce: bool = True,
@@ -121,10 +83,11 @@ class ShortTermSearch:
         `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
         the scope of the settings; `also` are further ones. `said_again`: whether what the messages hold may come.
         `session` is the one that asks, in `folder`. `names`, such as those of the participants, are never cut; the
-        names of the speakers are not cut either. `asked`: somebody asked for memories, so those come too that share too
+        names of the speakers are not cut either. `other_words`: texts for what is looked for, which the messages do not
+        have (other_words.py). `asked`: somebody asked for memories, so those come too that share too
         little to come unasked, marked as weak (not reinforced), and what is muted; vectors have more time. Raises
         InvalidInput: there is no message, or no such scope."""
-        query = await self.query_of(recent, role_weights=role_weights, names=names)
+        query = await self.query_of(recent, role_weights=role_weights, names=names, other_words=other_words)
         asking = Asking(scope, tuple(also), session, folder, asked, flashbacks)
         found = await self._searched(query, asking)
         said = frozenset() if said_again else {message.content.strip() for message in as_said(recent)}
@@ -173,18 +136,25 @@ class ShortTermSearch:
         return Found(recall, changes, unreinforced, found.unread)
 
     async def query_of(
-        self, recent: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, names: Iterable[str] = ()
+        self,
+        recent: Sequence[Message],
+        *,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        names: Iterable[str] = (),
+        other_words: Sequence[str] = (),
     ) -> RecallQuery:
-        """What a search by the recent messages looks for; `names` are never cut. Raises InvalidInput: there is no
-        message."""
+        """What a search by the recent messages, and by `other_words`, looks for; `names` are never cut. Raises
+        InvalidInput: there is no message, or there are too many other words."""
         now_ms = self._services.clock()
 
         def found() -> RecallQuery:
             said = as_said(recent)
             if not said:
                 raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-            query = self._wording.of_query(said, now_ms, role_weights, names=names)
-            return replace(query, said="\n".join(message.content for message in to_keep(said[-1:])))
+            given = other_words_of(other_words, said)
+            query = self._wording.of_query(said, now_ms, role_weights, names=names, other_words=given.texts)
+            last = "\n".join(message.content for message in to_keep(said[-1:]))
+            return replace(query, said=last, private_words=given.private)
 
         return await asyncio.to_thread(found)
 
@@ -344,6 +314,8 @@ class ShortTermSearch:
             for state in states
         ]
         query = self._wording.naming(query, [name for part in searched for name in part.index.speakers])
+        if any(part.index.keeps_words for part in searched):
+            query = self._wording.reaching_kept(query)
         return decide(searched, query, **self._about(asking))
 
     def _plainly(self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking) -> Found:
@@ -353,6 +325,8 @@ class ShortTermSearch:
         cosines_here = cosines.get(state.conversation_id, NOTHING)
         about = self._about(asking)
         query = self._wording.naming(query, speakers_of(state.short_term.values()))
+        if any(memory.other_words for memory in state.short_term.values()):
+            query = self._wording.reaching_kept(query)
         recall = select(state.short_term.values(), query, wording=self._wording, cosines=cosines_here, **about)
         return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in state.short_term.values()))
 

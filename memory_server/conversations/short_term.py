@@ -12,7 +12,6 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from memory_server.conversations.changes import (
     Added,
@@ -26,7 +25,9 @@ from memory_server.conversations.changes import (
     merged,
 )
 from memory_server.conversations.model import EVERYWHERE, MOST_MUTED, ConversationState, ShortTermMemory, mark_of
+from memory_server.conversations.other_words import other_words_of
 from memory_server.conversations.recall.retention import plan_cleanup
+from memory_server.conversations.same_turn import replacing, stored_just_now, with_other_words
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
@@ -41,18 +42,17 @@ _MANY = 2_000
 """Memories that are brought into their order in a thread: some 2 ms."""
 _PLACE = re.compile(rf"{EVERYWHERE}|conversation:.{{1,256}}|folder:[^\0]{{1,4096}}", re.DOTALL)
 
-_LATELY = 32
-"""How many of the last memories are compared: even many clients together store fewer in ten minutes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Stored(Done):
     """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
-    before: the same turn, or equal messages within ten minutes. `replaced`: the turn had other words."""
+    before: the same turn, or equal messages within ten minutes. `replaced`: the turn said something else, or could be
+    found by fewer words. `private_words`: how many other words were left out because a private part has them."""
 
     memory: ShortTermMemory
     total: int
     replaced: bool = False
+    private_words: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,7 @@ class ShortTermManager(ShortTermSearch):
         messages: Sequence[Message],
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        other_words: Sequence[str] = (),
         turn: str | None = None,
         replaces: bool = False,
         session: Session | None = None,
@@ -119,11 +120,12 @@ class ShortTermManager(ShortTermSearch):
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
-        Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `turn` identifies the turn:
-        the same messages of the same turn are stored once, and so are equal messages within ten minutes; other messages
-        of it are stored beside them, or `replaces` says that they take their place. `session` is
-        where they were said: a search of another session finds the memory at once, a search of the same or of an
-        unknown session finds it after 20 minutes. `folder` is where the work was.
+        Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `other_words`: texts by which
+        one may ask for it, and which it does not have (other_words.py). `turn` identifies the turn: the same messages
+        of the same turn are stored once, and so are equal messages within ten minutes; other messages of it are stored
+        beside them, or `replaces` says that they take their place. `session` is where they were said: a search of
+        another session finds the memory at once, a search of the same or of an unknown session finds it after 20
+        minutes. `folder` is where the work was.
 
         Raises:
             MemoryPaused: the memory is paused.
@@ -162,25 +164,34 @@ class ShortTermManager(ShortTermSearch):
         )
         refuse_excess(unindexed)
 
-        def worded() -> ShortTermMemory:
+        def worded() -> tuple[ShortTermMemory, int]:
             if turn is not None:  # a hook that comes late; what somebody says again is meant
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
-            return self._wording.of_text(unindexed)
+            given = other_words_of(other_words, said)
+            return self._wording.of_text(replace(unindexed, other_words=given.texts)), given.private
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
         # be asked what was erased.
-        memory = await asyncio.to_thread(worded)
+        memory, private_words = await asyncio.to_thread(worded)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
+            total, newest_first = len(state.short_term), reversed(state.short_term.values())
+            former = known = None
             if memory.turn is not None:
-                former = next((one for one in reversed(state.short_term.values()) if one.turn == memory.turn), None)
-                if former is not None:
-                    return _replacing(former, memory, len(state.short_term), timed=last is not None)
-            within_ms = self._services.parameters.same_turn_ms
-            known = state.short_term.get(memory.id) or _stored_just_now(state, memory, within_ms)
-            if known is not None:
-                return (), Stored(known, len(state.short_term))
-            return [Added(memory)], Stored(memory, len(state.short_term) + 1)
+                former = next((one for one in newest_first if one.turn == memory.turn), None)
+            if former is None:
+                within_ms = self._services.parameters.same_turn_ms
+                newest_first = reversed(state.short_term.values())
+                known = state.short_term.get(memory.id) or stored_just_now(newest_first, memory, within_ms)
+            if former is not None:
+                now = replacing(former, memory, timed=last is not None)
+            elif known is not None:
+                former, now = known, with_other_words(known, memory)
+            else:
+                return [Added(memory)], Stored(memory, total + 1, private_words=private_words)
+            if now == former:
+                return (), Stored(former, total, private_words=private_words)
+            return [Edited(now, former)], Stored(now, total, replaced=True, private_words=private_words)
 
         stored = await self._services.commit(self.conversation_id, decide, by=by)
         if stored.change_id is not None and self._services.meaning is not None and not self._services.brief:
@@ -254,24 +265,33 @@ class ShortTermManager(ShortTermSearch):
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def edit(
-        self, memory_id: str, texts: Sequence[str], *, before: str | None = None, by: str = "api"
+        self,
+        memory_id: str,
+        texts: Sequence[str] | None = None,
+        *,
+        other_words: Sequence[str] | None = None,
+        before: str | None = None,
+        by: str = "api",
     ) -> Rewritten:
-        """Give the messages of a memory these texts, one each (an empty one takes its message out); its words are found
-        anew. `before`: its text when it was read. Raises MemoryNotFound: no memory has that id; InvalidInput: no text
-        is left, there are more or fewer than it has messages, or it was changed since it was read."""
+        """Give the messages of a memory these texts, one each (an empty one takes its message out), and the memory
+        these `other_words`; None: they stay. Its words are found anew. `before`: its text when it was read. Raises
+        MemoryNotFound: no memory has that id; InvalidInput: no text is left, there are more or fewer than it has
+        messages, there are too many other words, or it was changed since it was read."""
         self._services.refuse_where_full()
         memory = await self.memory(memory_id)
         if before not in (None, memory.text):
             raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
         said = memory.messages or (Message("user", memory.text),)
+        texts = [message.content for message in said] if texts is None else texts
         if len(texts) != len(said):
             raise InvalidInput("The memory has {messages} messages; give a text for each.", len(said))
-        changed = (replace(message, content=text) for message, text in zip(said, texts, strict=True))
+        changed = tuple(replace(message, content=text) for message, text in zip(said, texts, strict=True))
         kept = tuple(map(storable, to_keep(message for message in changed if message.content.strip())))
         if not kept:
             raise InvalidInput("No text is left; to remove the memory, forget it.")
         text = context_text(kept) if memory.messages else kept[0].content
-        edited = replace(memory, messages=kept if memory.messages else (), text=text)
+        given = memory.other_words if other_words is None else other_words_of(other_words, changed).texts
+        edited = replace(memory, messages=kept if memory.messages else (), text=text, other_words=given)
         refuse_excess(edited)
         reworded = await asyncio.to_thread(self._wording.of_text, edited)
 
@@ -358,41 +378,3 @@ def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMem
         return None
     edited = replace(now, words=after.words, weights=after.weights, indexed_with=after.indexed_with)
     return Edited(edited, now) if edited != now else None
-
-
-def _replacing(
-    former: ShortTermMemory, memory: ShortTermMemory, total: int, *, timed: bool
-) -> tuple[Sequence[Change], Stored]:
-    """The same turn again: what was done with it stays. `timed`: its messages say when they were said."""
-    if former.messages == memory.messages:
-        return (), Stored(former, total)
-    now = replace(
-        memory,
-        id=former.id,
-        time_ms=memory.time_ms if timed else former.time_ms,
-        score=former.score,
-        pinned=former.pinned,
-        muted=former.muted,
-        extra=former.extra,
-    )
-    return [Edited(now, former)], Stored(now, total, replaced=True)
-
-
-def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_ms: int) -> ShortTermMemory | None:
-    """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
-    none."""
-    for known in islice(reversed(state.short_term.values()), _LATELY):
-        if (
-            abs(known.time_ms - memory.time_ms) < within_ms
-            and known.conversation_id == memory.conversation_id
-            and len(known.messages) == len(memory.messages)
-            # Names may be missing: a tool gets names that a transcript does not have.
-            and all(
-                one.role == other.role
-                and (one.name == other.name or None in (one.name, other.name))
-                and one.content.strip() == other.content.strip()
-                for one, other in zip(known.messages, memory.messages, strict=True)
-            )
-        ):
-            return known
-    return None

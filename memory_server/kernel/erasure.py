@@ -33,6 +33,7 @@ _TEXTS = frozenset(("text", "content", "prompt", "trigger", "createdContext", "u
     "pieces",
     "words",
     "error",
+    "otherWords",
 }
 """Fields of JSON and columns of tables with what people said; others hold names, places and times."""
 _TEXTS_OF_ENTRIES = frozenset(("tags", "examples", "metadata"))
@@ -196,7 +197,7 @@ def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
     recall = recorded_recall(line)
     yield from recall.failed
     for item in (*recall.came, *recall.near):
-        yield from item.words
+        yield from (*item.words, *item.given, *item.kept)
         if not item.is_memory:
             yield item.id
 

@@ -20,9 +20,10 @@ _BEGINNING = ("pinned", "last")
 
 @dataclass(frozen=True, slots=True)
 class RecordedItem:
-    """What came, or nearly came. `relevance`, `counted` and `points` are None where the line has none: `points` is what
-    it lacked. `conversation`: the one that keeps it. `overview`: the messages asked for an overview, and it is part of
-    that."""
+    """What came, or nearly came. `words`, `given` and `kept`: the points of the words that the messages and its text
+    have, of those that the caller gave, and of those that are kept with it. `relevance`, `counted` and `points` are
+    None where the line has none: `points` is what it lacked. `conversation`: the one that keeps it. `overview`: the
+    messages asked for an overview, and it is part of that."""
 
     id: str
     conversation: str
@@ -30,6 +31,8 @@ class RecordedItem:
     relevance: float | None
     counted: float | None
     words: Mapping[str, float]
+    given: Mapping[str, float]
+    kept: Mapping[str, float]
     around: float
     overview: bool
     lacked: str
@@ -56,6 +59,7 @@ class RecordedRecall:
     session: str
     turn: str
     said: str
+    other_words: Sequence[str]
     came: Sequence[RecordedItem]
     near: Sequence[RecordedItem]
     needed: float
@@ -106,6 +110,7 @@ def recorded_recall(line: Mapping[str, Any]) -> RecordedRecall:
         session=_text(line, "session"),
         turn=_text(line, "turn"),
         said=_text(line, "said"),
+        other_words=_texts(line.get("otherWords")),
         came=tuple(_items(line.get("came"), conversation)),
         near=tuple(_items(line.get("near"), conversation)),
         needed=_number(line, "needed") or 0.0,
@@ -128,6 +133,8 @@ def _items(given: object, conversation: str) -> Iterator[RecordedItem]:
             relevance=_number(item, "relevance"),
             counted=_number(item, "counted"),
             words=_numbers(item.get("words")),
+            given=_numbers(item.get("given")),
+            kept=_numbers(item.get("kept")),
             around=_number(item, "around") or 0.0,
             overview=item.get("overview") is True,
             lacked=_text(item, "lacked"),

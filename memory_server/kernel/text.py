@@ -60,3 +60,12 @@ class Finding:
     grade: Grade
     about: str
     what: str
+
+
+_COMMAS = str.maketrans(dict.fromkeys("，、;；\n", ","))
+
+
+def words_between_commas(typed: str) -> list[str]:
+    """Words or short texts, as people and some models write them: `pills, 安眠药`."""
+    texts = (part.strip() for part in typed.translate(_COMMAS).split(","))
+    return [text for text in texts if text]

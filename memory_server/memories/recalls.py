@@ -154,6 +154,7 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         missed = (one for one in recall.near if one.recalled.memory.id not in ids)
         line["near"] = [_item(m.recalled, public) | {"lacked": m.lacked, "points": round(m.points, 2)} for m in missed]
         line["needed"] = round(recall.needed, 2)
+        line["otherWords"] = list(recall.query.other_words)
         rules = {"muted": held.muted, "too_recent": held.recent, "in_context": held.in_context}
         rules["same_moment"] = held.adjacent
         line["held"] = {rule: count for rule, count in rules.items() if count}
@@ -170,6 +171,10 @@ def _item(recalled: Recalled, public: str | None) -> Line:
     item: Line = {"id": memory.id, "relevance": round(receipt.relevance, 2), "chars": len(memory.text)}
     item["counted"] = round(recalled.counted, 2)
     item["words"] = {word.word: round(word.points, 2) for word in heaviest}
+    for name, words in (("given", receipt.words_given), ("kept", receipt.words_kept)):
+        if words:
+            heaviest = sorted(words, key=lambda word: -word.points)[:MOST_WORDS]
+            item[name] = {word.word: round(word.points, 2) for word in heaviest}
     if receipt.around:
         item["around"] = round(receipt.around, 2)
     if receipt.overview:

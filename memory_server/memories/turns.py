@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.found import Found
 from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.conversations.search import Found
 from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.readers import way
@@ -59,6 +59,7 @@ async def recall_for_turn(
     conversation: Conversation,
     messages: Sequence[Message],
     *,
+    other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
     session: Session | None = None,
@@ -69,8 +70,9 @@ async def recall_for_turn(
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`; `flashbacks` of each kind may come by chance. It is reinforced,
-    unless the caller does not want it. Raises InvalidInput: there is no message."""
+    those searched `also`; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
+    It is reinforced, unless the caller does not want it. Raises InvalidInput: there is no message, or there are too
+    many other words."""
 
     async def fired() -> tuple[Activation, str | None]:
         try:
@@ -93,6 +95,7 @@ async def recall_for_turn(
         names = [name for name in named if isinstance(name, str)]
         found = await conversation.short_term.search(
             messages,
+            other_words=other_words,
             also=also,
             session=session,
             folder=folder,
@@ -138,6 +141,7 @@ async def turn_prompt(
     conversation: Conversation,
     messages: Sequence[Message],
     *,
+    other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
     flashbacks: int = 0,
@@ -149,6 +153,7 @@ async def turn_prompt(
     found = await recall_for_turn(
         conversation,
         messages,
+        other_words=other_words,
         participants=participants,
         also=also,
         session=call.session,
@@ -170,6 +175,7 @@ async def turn_text(
     conversation: Conversation,
     messages: Sequence[Message],
     *,
+    other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     flashbacks: int = 0,
     max_chars: int = MAX_CHARS,
@@ -178,7 +184,13 @@ async def turn_text(
     if flashbacks < 0:
         raise InvalidInput("`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks)
     prompt, _found = await turn_prompt(
-        call, conversation, messages, participants=participants, flashbacks=flashbacks, max_chars=max_chars
+        call,
+        conversation,
+        messages,
+        other_words=other_words,
+        participants=participants,
+        flashbacks=flashbacks,
+        max_chars=max_chars,
     )
     return prompt
 

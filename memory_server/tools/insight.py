@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -13,7 +12,6 @@ from pydantic import Field
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
-from memory_server.conversations.recall.receipts import MatchedWord, age_text, meaning_text
 from memory_server.conversations.recall.words import shown_words, spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both
@@ -23,134 +21,22 @@ from memory_server.memories.memories import Call
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, hundredths, listed, shell_command, when
-from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
+from memory_server.tools.base.shapes import ConversationId, Messages, OtherWords, RoleWeights, Scope, Text, moment_ms
 from memory_server.tools.base.tool import tool
-from memory_server.tools.insight_results import Pattern, PatternResult
-from memory_server.tools.short_term import SHOWN_KEYWORDS
+from memory_server.tools.insight_results import (
+    ChanceOf,
+    ExplainResult,
+    Other,
+    Pattern,
+    PatternResult,
+    SharedWord,
+    Verdict,
+)
+from memory_server.tools.short_term_results import SHOWN_KEYWORDS
 from sandbox.locale import N_, _, counted, joined, n_
 
 MAX_TEXT_CHARS = 2_000
 Kind = Literal["short_term", "long_term", "both"]
-Verdict = Literal[
-    "came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
-]
-
-
-class SharedWord(Result):
-    word: str = Field(description="The word, or a pair of characters")
-    inMessages: Annotated[float, From("query_weight", hundredths, "Its weight in the messages")]
-    inMemory: Annotated[float, From("memory_weight", hundredths, "Its weight in the memory")]
-    factor: Annotated[
-        float,
-        From(
-            form=partial(round, ndigits=3),
-            words="On both weights: less than 1 for what many memories hold, or says little",
-        ),
-    ]
-    beside: Annotated[bool, From(words="The messages do not have it, and it was looked for too")] = False
-
-    def text(self) -> str:
-        return MatchedWord(self.word, self.inMessages, self.inMemory, self.factor).text()
-
-
-class Other(Result):
-    id: Annotated[str, From("memory.id")]
-    conversation_id: str
-    text: Annotated[str, From("memory.text", said_beginning, "Its beginning")]
-    relevance: Annotated[float, From("receipt.relevance", hundredths)]
-    minutesApart: float | None = Field(None, description="Of one of the same moment")
-
-
-class ChanceOf(Result):
-    weight: Annotated[float, From(form=hundredths, words="Its weight in the draw")]
-    totalWeight: Annotated[float, From(form=hundredths, words="Of all memories in the draw")]
-    # Rounded to three figures: a thousandth of a percent must not become nothing.
-    probability: Annotated[
-        float, From(form=lambda chance: float(f"{chance:.3g}"), words="That one search brings it as a flashback")
-    ]
-
-
-class ExplainResult(Result):
-    id: Annotated[str, From("memory.id")]
-    conversation_id: str = Field(description="Where it is kept")
-    text: Annotated[str, From("memory.text", said_beginning, "Its beginning")]
-    timestamp: Annotated[str, From("memory.time_ms", iso)]
-    verdict: Verdict = Field(description="What became of it")
-    reason: str = Field(description="The same for people, with what can be done")
-    relevance: Annotated[
-        float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score + lent")
-    ]
-    threshold: float | None = Field(None, description="Least `counted` with which it comes unasked")
-    counted: float | None = Field(
-        None,
-        description="Its points beside `threshold`: match + around + span; after a statement, the match alone, without "
-        'function words and words of earlier messages; with compat = "node", the relevance',
-    )
-    match: Annotated[
-        float,
-        From(
-            "receipt.match", hundredths, words="Sum of the points of the shared words: factor × (inMessages + inMemory)"
-        ),
-    ]
-    around: Annotated[float, From("receipt.around", hundredths, "Gained from what was said around it")]
-    span: Annotated[float, From("receipt.span", hundredths, "Gained because it is of a time that the messages name")]
-    cue: Annotated[
-        float, From("receipt.cue", hundredths, "Gained because it has what is asked: a number, time or name")
-    ]
-    decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
-    score: Annotated[float, From("receipt.score")]
-    lent: Annotated[float, From("receipt.lent", hundredths, "As much more as `older` was recalled")]
-    older: Annotated[
-        str | None, From("receipt.older", lambda older: older or None, "An older memory that shares the same words")
-    ] = None
-    age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
-    matchedWords: list[SharedWord] = Field(description="The words it shares with the messages, as its text has them")
-    meaning: Annotated[str | None, From("receipt.nearness", meaning_text, "Its ranks by meaning and by words")] = None
-    by: list[Other] = Field(description="The memories that came in its place, or of its moment")
-    flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
-    archived: Removal | None = Field(None, description="Of a memory that was removed")
-
-    def __str__(self) -> str:
-        words = joined(", ", (word.text() for word in self.matchedWords if not word.beside))
-        beside = joined(", ", (word.text() for word in self.matchedWords if word.beside))
-        needed: Any = ""
-        if self.threshold is not None and self.counted is not None:
-            needed = _("; {counted:.2f} points count, {threshold:.2f} are needed", self.counted, self.threshold)
-        span = _(" + time {span:.2f}", self.span) if self.span else ""
-        cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
-        told = _(
-            "{id} in {conversation}, {age} old: {text}\n"
-            "{reason}\n"
-            "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} "
-            "+ score {score:g}{lent}{needed}. Shared words: {words}.",
-            self.id,
-            self.conversation_id,
-            self.age,
-            one_line(self.text),
-            self.reason,
-            self.relevance,
-            self.match,
-            self.around,
-            span,
-            cue,
-            self.decay,
-            self.score,
-            _(" + older {lent:g}", self.lent) if self.lent else "",
-            needed,
-            words or _("none"),
-        )
-        if beside:
-            sentence = _("Looked for too, because the question asks how something stands: {words}.", beside)
-            told = joined(" ", (told, sentence))
-        if self.older is not None:
-            sentence = _(
-                "It shares the same words as {older}, which is older and was recalled more: so it counts {lent:.2f} "
-                "points more, as many as the older one has more.",
-                self.older,
-                self.lent,
-            )
-            told = joined(" ", (told, sentence))
-        return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told
 
 
 @tool(
@@ -167,6 +53,7 @@ async def explain_recall(
     memory_id: Annotated[Text | None, "Id of a short-term memory"] = None,
     text: Annotated[Text | None, Field(max_length=MAX_TEXT_CHARS), "Or some of its words"] = None,
     conversation_id: ConversationId = None,
+    otherWords: OtherWords = [],
     roleWeights: RoleWeights | None = None,
     scope: Scope = None,
 ) -> ExplainResult:
@@ -177,6 +64,7 @@ async def explain_recall(
         text=text,
         scope=scope,
         role_weights=RoleWeights.of(roleWeights),
+        other_words=otherWords,
         session=call.session,
         folder=call.folder,
     )
@@ -316,6 +204,7 @@ async def search_memories(
     conversation_id: ConversationId = None,
     query: Annotated[Text, Field(max_length=MAX_TEXT_CHARS), "Text; its words are looked for"] = "",
     keywords: Annotated[list[Text], Field(max_length=50), "Words to look for as they are; one is enough"] = [],
+    otherWords: OtherWords = [],
     date_from: Annotated[Text | None, "ISO date or time; in the server's time zone where it has none"] = None,
     date_to: Annotated[Text | None, "The same, included"] = None,
     min_score: Annotated[float | None, "Points; long-term memories have none and do not come"] = None,
@@ -341,8 +230,9 @@ async def search_memories(
         wanted,
         text=query,
         keywords=keywords,
+        other_words=otherWords,
         kinds=memory_type,
-        sort_by=sort_by or ("relevance" if query.strip() or keywords else "timestamp"),
+        sort_by=sort_by or ("relevance" if query.strip() or keywords or otherWords else "timestamp"),
         descending=order == "desc",
         scope=scope,
         most=end,

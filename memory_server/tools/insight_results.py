@@ -1,13 +1,23 @@
-"""Results of the toolset `insight`: what memories have in common."""
+"""Results of the toolset `insight`: why a memory came or not, and what memories have in common."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from memory_server.conversations.recall.receipts import MatchedWord, age_text, meaning_text
+from memory_server.kernel.messages import said_beginning
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.times import iso
+from memory_server.tools.archive import Removal
 from memory_server.tools.base.result import From, Result, hundredths
 from sandbox.locale import _, counted, joined
+
+Verdict = Literal[
+    "came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
+]
 
 
 class KeywordCount(Result):
@@ -71,3 +81,140 @@ def _counts(counts: dict[str, int]) -> str:
     return joined(", ", (_(name.replace("_", " ")) + f" {count}" for name, count in counts.items() if count)) or _(
         "none"
     )
+
+
+def _true_or_none(value: object) -> bool | None:
+    return True if value else None
+
+
+class SharedWord(Result):
+    word: str = Field(description="The word, or a pair of characters")
+    inMessages: Annotated[float, From("query_weight", hundredths, "Its weight in the messages")]
+    inMemory: Annotated[float, From("memory_weight", hundredths, "Its weight in the memory")]
+    factor: Annotated[
+        float,
+        From(
+            form=partial(round, ndigits=3),
+            words="On both weights: less than 1 for what many memories hold, or says little",
+        ),
+    ]
+    beside: Annotated[bool, From(words="The messages do not have it, and it was looked for too")] = False
+    given: Annotated[bool | None, From(form=_true_or_none, words="The caller gave it; the messages do not have it")] = (
+        None
+    )
+    kept: Annotated[bool | None, From(form=_true_or_none, words="Kept with the memory; its text does not have it")] = (
+        None
+    )
+
+    @property
+    def is_said(self) -> bool:
+        """Whether the messages and the text of the memory have it."""
+        return not (self.beside or self.given or self.kept)
+
+    def text(self) -> str:
+        return MatchedWord(
+            self.word, self.inMessages, self.inMemory, self.factor, given=int(bool(self.given)), kept=bool(self.kept)
+        ).text()
+
+
+class Other(Result):
+    id: Annotated[str, From("memory.id")]
+    conversation_id: str
+    text: Annotated[str, From("memory.text", said_beginning, "Its beginning")]
+    relevance: Annotated[float, From("receipt.relevance", hundredths)]
+    minutesApart: float | None = Field(None, description="Of one of the same moment")
+
+
+class ChanceOf(Result):
+    weight: Annotated[float, From(form=hundredths, words="Its weight in the draw")]
+    totalWeight: Annotated[float, From(form=hundredths, words="Of all memories in the draw")]
+    # Rounded to three figures: a thousandth of a percent must not become nothing.
+    probability: Annotated[
+        float, From(form=lambda chance: float(f"{chance:.3g}"), words="That one search brings it as a flashback")
+    ]
+
+
+class ExplainResult(Result):
+    id: Annotated[str, From("memory.id")]
+    conversation_id: str = Field(description="Where it is kept")
+    text: Annotated[str, From("memory.text", said_beginning, "Its beginning")]
+    timestamp: Annotated[str, From("memory.time_ms", iso)]
+    verdict: Verdict = Field(description="What became of it")
+    reason: str = Field(description="The same for people, with what can be done")
+    relevance: Annotated[
+        float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score + lent")
+    ]
+    threshold: float | None = Field(None, description="Least `counted` with which it comes unasked")
+    counted: float | None = Field(
+        None,
+        description="Its points beside `threshold`: match + around + span; after a statement, the match alone, without "
+        'function words and words of earlier messages; with compat = "node", the relevance',
+    )
+    match: Annotated[
+        float,
+        From(
+            "receipt.match", hundredths, words="Sum of the points of the shared words: factor × (inMessages + inMemory)"
+        ),
+    ]
+    around: Annotated[float, From("receipt.around", hundredths, "Gained from what was said around it")]
+    span: Annotated[float, From("receipt.span", hundredths, "Gained because it is of a time that the messages name")]
+    cue: Annotated[
+        float, From("receipt.cue", hundredths, "Gained because it has what is asked: a number, time or name")
+    ]
+    decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
+    score: Annotated[float, From("receipt.score")]
+    lent: Annotated[float, From("receipt.lent", hundredths, "As much more as `older` was recalled")]
+    older: Annotated[
+        str | None, From("receipt.older", lambda older: older or None, "An older memory that shares the same words")
+    ] = None
+    age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
+    matchedWords: list[SharedWord] = Field(description="The words it shares with the messages, as its text has them")
+    meaning: Annotated[str | None, From("receipt.nearness", meaning_text, "Its ranks by meaning and by words")] = None
+    by: list[Other] = Field(description="The memories that came in its place, or of its moment")
+    flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
+    archived: Removal | None = Field(None, description="Of a memory that was removed")
+
+    def __str__(self) -> str:
+        words = joined(", ", (word.text() for word in self.matchedWords if word.is_said))
+        others = joined(", ", (word.text() for word in self.matchedWords if not (word.is_said or word.beside)))
+        beside = joined(", ", (word.text() for word in self.matchedWords if word.beside))
+        needed: Any = ""
+        if self.threshold is not None and self.counted is not None:
+            needed = _("; {counted:.2f} points count, {threshold:.2f} are needed", self.counted, self.threshold)
+        span = _(" + time {span:.2f}", self.span) if self.span else ""
+        cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
+        told = _(
+            "{id} in {conversation}, {age} old: {text}\n"
+            "{reason}\n"
+            "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} "
+            "+ score {score:g}{lent}{needed}. Shared words: {words}.",
+            self.id,
+            self.conversation_id,
+            self.age,
+            one_line(self.text),
+            self.reason,
+            self.relevance,
+            self.match,
+            self.around,
+            span,
+            cue,
+            self.decay,
+            self.score,
+            _(" + older {lent:g}", self.lent) if self.lent else "",
+            needed,
+            words or _("none"),
+        )
+        if others:
+            told = joined(" ", (told, _("Other words: {words}.", others)))
+        if beside:
+            sentence = _("Looked for too, because the question asks how something stands: {words}.", beside)
+            told = joined(" ", (told, sentence))
+        if self.older is not None:
+            sentence = _(
+                "It shares the same words as {older}, which is older and was recalled more: so it counts {lent:.2f} "
+                "points more, as many as the older one has more.",
+                self.older,
+                self.lent,
+            )
+            told = joined(" ", (told, sentence))
+        return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told

@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memory_server.conversations.model import EVERYWHERE, ShortTermMemory, place_text
+from memory_server.conversations.other_words import found_by_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
-from memory_server.tools.base.shapes import ConversationId, Text
+from memory_server.tools.base.shapes import ConversationId, Text, Words
 from memory_server.tools.base.tool import tool
 from sandbox.locale import _, joined
 
@@ -98,10 +99,15 @@ async def mute_memory(
 class EditResult(Result):
     id: Annotated[str, From("memory.id", words="Id of the memory")]
     text: Annotated[str, From("memory.text", said_beginning, "The beginning of what it says now")]
+    otherWords: Annotated[
+        list[str] | None,
+        From("memory.other_words", lambda words: list(words) or None, "By which it is found beside its own words"),
+    ] = None
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        return _("{id} says now: {text}.{undo_hint}", self.id, one_line(self.text), undo_hint(self.changeId))
+        told = _("{id} says now: {text}.{undo_hint}", self.id, one_line(self.text), undo_hint(self.changeId))
+        return joined(" ", filter(None, (told, found_by_text(self.otherWords or ()))))
 
 
 def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[str]:
@@ -122,17 +128,25 @@ def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[st
     title="Correct a memory",
     description=(
         "Put other words into a short-term memory, such as a name that was wrong. What it said stays in the history; "
-        "the change can be undone."
+        "the change can be undone. Or give it other words by which it is found."
     ),
 )
 async def edit_memory(
     call: Call,
     id: MemoryId,
-    find: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Words that one of its messages has once"],
-    replace: Annotated[Text, Field(max_length=MAX_CONTENT_CHARS), "What comes in their place; nothing takes them out"],
+    find: Annotated[
+        Text | None, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Words that one of its messages has once"
+    ] = None,
+    replace: Annotated[
+        Text | None, Field(max_length=MAX_CONTENT_CHARS), "What comes in their place; an empty text takes them out"
+    ] = None,
+    otherWords: Annotated[Words | None, "All other words by which it is found; an empty list takes them away"] = None,
     conversation_id: ConversationId = None,
 ) -> EditResult:
+    if (find is None) != (replace is None) or (find is None and otherWords is None):
+        raise InvalidInput("Give both find and replace, or otherWords, or all three; then it is known what to change.")
     short_term = call.conversations.get(conversation_id).short_term
     memory = await short_term.memory(id)
-    texts = _texts_with(memory, find, replace)
-    return EditResult.of(await short_term.edit(id, texts, before=memory.text, by="edit_memory"))
+    texts = None if find is None or replace is None else _texts_with(memory, find, replace)
+    done = await short_term.edit(id, texts, other_words=otherWords, before=memory.text, by="edit_memory")
+    return EditResult.of(done)

@@ -3,36 +3,53 @@ are the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.found import Found
+from memory_server.conversations.other_words import private_words_note
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.why import joined_words, reason
-from memory_server.conversations.recall.words import shown_words, spelling
-from memory_server.conversations.search import Found
+from memory_server.conversations.recall.why import OtherPoints, joined_words, reason
+from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.messages import with_roles
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
-from memory_server.kernel.times import MINUTE_MS, iso
+from memory_server.kernel.times import MINUTE_MS
 from memory_server.memories.memories import Call
 from memory_server.memories.recalls import Given
-from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, when
-from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
+from memory_server.tools.base.result import ChangeId, From, Result, shell_command
+from memory_server.tools.base.shapes import (
+    ConversationId,
+    CurrentMessages,
+    KeptWords,
+    Messages,
+    OtherWords,
+    Regex,
+    RoleWeights,
+    Text,
+    between,
+)
 from memory_server.tools.base.tool import tool
-from memory_server.tools.short_term_results import CleanupResult, DeleteResult, StatsResult
+from memory_server.tools.short_term_results import (
+    SHOWN_KEYWORDS,
+    CleanupResult,
+    DeleteResult,
+    HeldBackCounts,
+    Item,
+    ReinforcedIn,
+    SearchResult,
+    StatsResult,
+)
 from nlp import says_little
 from nlp.grams import FUNCTION_CHARACTERS
 from sandbox.locale import _, counted, joined, n_, said_in
 
-SHOWN_KEYWORDS = 10
-"""Keywords shown with a result (the Node original's number); all 72 would hide it."""
 _PACKAGE = str(Path(__file__).parents[1])
 _HINTED_WORDS = 3
 """Words that a search for removed memories uses."""
@@ -43,9 +60,11 @@ class AddResult(Result):
     id: Annotated[str, From("memory.id")]
     totalMemories: Annotated[int, From("total")]
     changeId: ChangeId = None
+    note: str | None = Field(None, description="Which other words were left out, and why")
 
     def __str__(self) -> str:
-        return remembered_text(self.id, self.totalMemories, stored=self.changeId is not None)
+        done = remembered_text(self.id, self.totalMemories, stored=self.changeId is not None)
+        return joined(" ", filter(None, (done, self.note)))
 
 
 @tool(
@@ -61,6 +80,7 @@ class AddResult(Result):
 async def add_short_term_memory(
     call: Call,
     messages: Messages,
+    otherWords: KeptWords = [],
     conversation_id: ConversationId = None,
     roleWeights: Annotated[
         RoleWeights | None, "Keyword weight per role; usually user 2.7, assistant 2, system 1"
@@ -69,95 +89,19 @@ async def add_short_term_memory(
     stored = await call.conversations.get(conversation_id).short_term.add(
         messages,
         role_weights=RoleWeights.of(roleWeights),
+        other_words=otherWords,
         session=call.session,
         folder=call.folder,
         by="add_short_term_memory",
     )
-    return AddResult.of(stored, success=True)
+    note = private_words_note(stored.private_words) if stored.private_words else None
+    return AddResult.of(stored, success=True, note=note)
 
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
     """A sentence on what was done; not `stored`: the same was stored before."""
     done = _("Remembered as {memory}", memory_id) if stored else _("Stored before, as {memory}", memory_id)
     return _("{done}; {number} in this conversation.", done, counted(total, "memory"))
-
-
-class Item(Result):
-    id: Annotated[str, From("memory.id")]
-    text: Annotated[str, From("memory.text")]
-    conversation_id: Annotated[str, From("memory.conversation_id")]
-    keptIn: str | None = Field(None, description="The conversation that holds it, where that is another one")
-    folder: str | None = Field(None, description="Where it was said, where that is another folder")
-    timestamp: Annotated[str, From("memory.time_ms", iso)]
-    score: Annotated[float, From("memory.score")]
-    relevance: Annotated[float, From("receipt.relevance", hundredths)]
-    keywords: Annotated[list[str], From("memory", lambda memory: shown_words(memory, SHOWN_KEYWORDS))]
-    why: str
-    matched: list[str] = Field(description="The words it shares, as its text has them, heaviest first")
-    reason: str = Field(description="Why it came, for a person, in the language of the memories")
-    weak: Annotated[bool | None, From("weak", lambda weak: weak or None, words="Shares little: check that it fits")] = (
-        None
-    )
-
-
-class HeldBackCounts(Result):
-    tooRecent: Annotated[
-        int, From("recent", words="Of this chat, younger than 20 minutes (usually), not known to be of another session")
-    ]
-    sameMoment: Annotated[int, From("adjacent", words="Too near in time (usually 10 minutes) to one that is given")]
-
-
-class ReinforcedIn(Result):
-    conversation_id: str
-    changeId: str
-
-
-class SearchResult(Result):
-    topRelevant: list[Item]
-    nextRelevant: list[Item]
-    randomFlashback: list[Item]
-    heldBack: HeldBackCounts
-    totalSearched: int
-    note: str | None = None
-    changeId: str | None = None
-    changes: list[ReinforcedIn] | None = Field(None, description="Each change where other conversations were changed")
-    lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
-    _sought: tuple[str, ...] = PrivateAttr(())
-
-    def query_words(self) -> Sequence[str]:
-        return self._sought
-
-    def __str__(self) -> str:
-        if self.lines is not None:
-            # Only the lines, because the caller limited the bytes.
-            return self.lines
-        tiers = (
-            (_("Top"), self.topRelevant),
-            (_("Next"), self.nextRelevant),
-            (_("Flashback"), self.randomFlashback),
-        )
-        blocks = [
-            _(
-                "{tier}{weak} - {when}{kept_in}{folder} (relevance {relevance:.1f}: {why})\n{text}",
-                tier,
-                _(", weak") if item.weak else "",
-                when(item.timestamp),
-                _(" in {kept_in}", item.keptIn) if item.keptIn else "",
-                _(", said in {folder}", item.folder) if item.folder else "",
-                item.relevance,
-                item.why,
-                with_roles(item.text),
-            )
-            for tier, items in tiers
-            for item in items
-        ]
-        counts = _(
-            "Searched {memories}; held back: {too_recent} too recent, {same_moment} of the same moment.",
-            counted(self.totalSearched, "memory"),
-            self.heldBack.tooRecent,
-            self.heldBack.sameMoment,
-        )
-        return joined("\n\n", [*blocks, *([self.note] if self.note else []), counts])
 
 
 @tool(
@@ -175,6 +119,7 @@ class SearchResult(Result):
 async def search_short_term_memories(
     call: Call,
     recentMessages: CurrentMessages,
+    otherWords: OtherWords = [],
     conversation_id: ConversationId = None,
     roleWeights: RoleWeights | None = None,
     scope: Annotated[Text | None, "`all`, or a group of conversations"] = None,
@@ -185,6 +130,7 @@ async def search_short_term_memories(
     found = await conversation.short_term.search(
         recentMessages,
         role_weights=RoleWeights.of(roleWeights),
+        other_words=otherWords,
         scope=scope,
         reinforce=reinforce,
         session=call.session,
@@ -240,7 +186,13 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
         memory, shared = each.memory, {word.word: word.points for word in each.receipt.words_shared}
         words = joined_words(memory.text, _telling(shared) or shared)
         heaviest, receipt = max(words.values(), default=1.0), each.receipt
-        why = reason(tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview)
+        others = OtherPoints(
+            given={word.word: word.points for word in receipt.words_given},
+            kept={word.word: word.points for word in receipt.words_kept},
+        )
+        why = reason(
+            tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview, others=others
+        )
         return Item.of(
             each,
             keptIn=None if each.kept_in == conversation_id else each.kept_in,
@@ -297,6 +249,8 @@ def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
 def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     """What went wrong in a search of the conversation `own`, and why nothing came."""
     notes, recent, outdated = [], found.recall.held_back.recent, found.outdated
+    if found.recall.query.private_words:
+        notes.append(private_words_note(found.recall.query.private_words))
     if found.unreinforced == (own,):
         notes.append(_("No memory was reinforced, because the conversation could not be written."))
     elif found.unreinforced:

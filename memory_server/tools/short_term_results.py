@@ -1,12 +1,98 @@
-"""Results of the toolset `short-term`: how many memories there are, how they score, and what was forgotten."""
+"""Results of the toolset `short-term`: what a search gives, how many memories there are, and what was forgotten."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
+from pydantic import Field, PrivateAttr
+
+from memory_server.conversations.recall.words import shown_words
+from memory_server.kernel.messages import with_roles
 from memory_server.kernel.times import iso
 from memory_server.tools.base.result import From, Result, hundredths, undo_hint, when
 from sandbox.locale import _, counted, joined, n_
+
+SHOWN_KEYWORDS = 10
+"""Keywords shown with a result (the Node original's number); all 72 would hide it."""
+
+
+class Item(Result):
+    id: Annotated[str, From("memory.id")]
+    text: Annotated[str, From("memory.text")]
+    conversation_id: Annotated[str, From("memory.conversation_id")]
+    keptIn: str | None = Field(None, description="The conversation that holds it, where that is another one")
+    folder: str | None = Field(None, description="Where it was said, where that is another folder")
+    timestamp: Annotated[str, From("memory.time_ms", iso)]
+    score: Annotated[float, From("memory.score")]
+    relevance: Annotated[float, From("receipt.relevance", hundredths)]
+    keywords: Annotated[list[str], From("memory", lambda memory: shown_words(memory, SHOWN_KEYWORDS))]
+    why: str
+    matched: list[str] = Field(description="The words it shares, as its text has them, heaviest first")
+    reason: str = Field(description="Why it came, for a person, in the language of the memories")
+    weak: Annotated[bool | None, From("weak", lambda weak: weak or None, words="Shares little: check that it fits")] = (
+        None
+    )
+
+
+class HeldBackCounts(Result):
+    tooRecent: Annotated[
+        int, From("recent", words="Of this chat, younger than 20 minutes (usually), not known to be of another session")
+    ]
+    sameMoment: Annotated[int, From("adjacent", words="Too near in time (usually 10 minutes) to one that is given")]
+
+
+class ReinforcedIn(Result):
+    conversation_id: str
+    changeId: str
+
+
+class SearchResult(Result):
+    topRelevant: list[Item]
+    nextRelevant: list[Item]
+    randomFlashback: list[Item]
+    heldBack: HeldBackCounts
+    totalSearched: int
+    note: str | None = None
+    changeId: str | None = None
+    changes: list[ReinforcedIn] | None = Field(None, description="Each change where other conversations were changed")
+    lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
+    _sought: tuple[str, ...] = PrivateAttr(())
+
+    def query_words(self) -> Sequence[str]:
+        return self._sought
+
+    def __str__(self) -> str:
+        if self.lines is not None:
+            # Only the lines, because the caller limited the bytes.
+            return self.lines
+        tiers = (
+            (_("Top"), self.topRelevant),
+            (_("Next"), self.nextRelevant),
+            (_("Flashback"), self.randomFlashback),
+        )
+        blocks = [
+            _(
+                "{tier}{weak} - {when}{kept_in}{folder} (relevance {relevance:.1f}: {why})\n{text}",
+                tier,
+                _(", weak") if item.weak else "",
+                when(item.timestamp),
+                _(" in {kept_in}", item.keptIn) if item.keptIn else "",
+                _(", said in {folder}", item.folder) if item.folder else "",
+                item.relevance,
+                item.why,
+                with_roles(item.text),
+            )
+            for tier, items in tiers
+            for item in items
+        ]
+        counts = _(
+            "Searched {memories}; held back: {too_recent} too recent, {same_moment} of the same moment.",
+            counted(self.totalSearched, "memory"),
+            self.heldBack.tooRecent,
+            self.heldBack.sameMoment,
+        )
+        return joined("\n\n", [*blocks, *([self.note] if self.note else []), counts])
 
 
 class StatsResult(Result):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from memory_server.conversations.other_words import private_words_note
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
@@ -20,12 +21,14 @@ from memory_server.knowledge.sessions.ids import NOBODY
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.tools import long_term, short_term
+from memory_server.tools import long_term, short_term, short_term_results
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
     ConversationId,
     CurrentMessages,
+    KeptWords,
     Messages,
+    OtherWords,
     Participants,
     SessionName,
     Text,
@@ -41,7 +44,7 @@ _MOST_ALSO = 20
 
 class RecallResult(Result):
     prompt: str = Field(description="What came to mind, ready for the prompt; empty where nothing did")
-    shortTerm: short_term.SearchResult = Field(description="As search_short_term_memories gives it")
+    shortTerm: short_term_results.SearchResult = Field(description="As search_short_term_memories gives it")
     longTerm: long_term.SearchResult = Field(description="As search_long_term_memories gives it")
     note: str | None = Field(None, description="Why triggers could not run, or what the archive would have")
 
@@ -65,6 +68,7 @@ class RecallResult(Result):
 async def recall_turn(
     call: Call,
     messages: CurrentMessages,
+    otherWords: OtherWords = [],
     conversation_id: ConversationId = None,
     participants: Participants = None,
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
@@ -78,6 +82,7 @@ async def recall_turn(
         call,
         conversation,
         messages,
+        other_words=otherWords,
         participants=participants,
         also=[call.conversations.get(name).id for name in also],
         flashbacks=flashbacks,
@@ -127,12 +132,13 @@ class RememberResult(Result):
     replaced: bool | None = Field(None, description="true: in place of what this turn was before")
     totalMemories: Annotated[int | None, From("total")] = None
     changeId: str | None = None
-    note: str | None = Field(None, description="Why nothing is kept")
+    note: str | None = Field(None, description="Why nothing, or less, is kept")
 
     def __str__(self) -> str:
         if self.id is None or self.totalMemories is None:
             return self.note or ""
-        return short_term.remembered_text(self.id, self.totalMemories, stored=self.stored)
+        done = short_term.remembered_text(self.id, self.totalMemories, stored=self.stored)
+        return joined(" ", filter(None, (done, self.note)))
 
 
 @tool(
@@ -146,6 +152,7 @@ class RememberResult(Result):
 async def remember_turn(
     call: Call,
     messages: Annotated[Messages, BeforeValidator(_unless_forgetting), "What was said since the last call"],
+    otherWords: KeptWords = [],
     conversation_id: ConversationId = None,
     turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "A turn is kept once, as it was last"] = None,
     session: SessionName = None,
@@ -156,12 +163,19 @@ async def remember_turn(
         return RememberResult(success=True, stored=False, note=note)
     try:
         done = await conversation.short_term.add(
-            messages, turn=turn_id, replaces=True, session=call.session, folder=call.folder, by="remember_turn"
+            messages,
+            other_words=otherWords,
+            turn=turn_id,
+            replaces=True,
+            session=call.session,
+            folder=call.folder,
+            by="remember_turn",
         )
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
     stored = done.change_id is not None
-    return RememberResult.of(done, success=True, stored=stored, replaced=done.replaced or None, note=None)
+    left_out = private_words_note(done.private_words) if done.private_words else None
+    return RememberResult.of(done, success=True, stored=stored, replaced=done.replaced or None, note=left_out)
 
 
 _MOST_SHOWN = 50

@@ -15,6 +15,7 @@ from memory_server.conversations.model import place_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Family
 from memory_server.kernel.private import Pause
+from memory_server.kernel.text import words_between_commas
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
 from memory_server.web.taking_back import forget, item_of, mended
@@ -73,7 +74,10 @@ async def _edit(view: View, form: Form) -> Flash:
     memory = await view.conversation.short_term.memory(memory_id)
     if memory.text.replace("\r\n", "\n") == before:
         before = memory.text
-    done = await view.conversation.short_term.edit(memory_id, texts, before=before, by=BY)
+    typed = first(form, "otherWords")
+    is_as_it_was = "otherWords" not in form or typed == ", ".join(memory.other_words)
+    words = None if is_as_it_was else words_between_commas(typed)
+    done = await view.conversation.short_term.edit(memory_id, texts, other_words=words, before=before, by=BY)
     return Flash(
         _("Changed. The words as they were are in the history."), done.change_id or "", view.conversation.id, memory_id
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.why import held_back, joined_words, lacked, reason
+from memory_server.conversations.recall.why import OtherPoints, held_back, joined_words, lacked, reason
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.speech import Speech
@@ -161,7 +161,8 @@ def spoken(memory: ShortTermMemory) -> str:
 def _why(
     item: RecordedItem, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech
 ) -> str:
-    why = reason(item.tier, words, heaviest, item.around, zh=speech.zh, overview=item.overview)
+    others = OtherPoints(item.given, item.kept)
+    why = reason(item.tier, words, heaviest, item.around, zh=speech.zh, overview=item.overview, others=others)
     if used is None or item.tier in ("flashback", *_WITHOUT_POINTS):
         return why
     after = _("The answer used it.") if item.id in used else _("The answer did not use it.")

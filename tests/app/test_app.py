@@ -56,6 +56,8 @@ ADVANCED: dict[str, Any] = {
     "statement_words": 29,
     "nearly_best": 0.3,
     "with_best": 0.31,
+    "other_words_needed": 33,
+    "other_words_match": 0.34,
 }
 DISTINCT: dict[str, Any] = {
     "half_life_days": 2.0,
@@ -118,7 +120,14 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
         long_texts=True,
     )
     assert made.wording.emphasis == QueryWeights(
-        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
+        earlier=0.7,
+        before_question=0.1,
+        function_words=0.5,
+        relative_days=0.3,
+        pairs=0.3,
+        given=0.7,
+        given_for_question=0.3,
+        kept=0.7,
     )
     assert made.wording.grams
 
@@ -131,6 +140,9 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
         "pairs": 0.0,
         "function_words": 0.6,
         "relative_days": 0.7,
+        "other_words": 0.8,
+        "other_words_for_question": 0.4,
+        "kept_words": 0.9,
     }
     assert {*switches, *factors, "names"} == set(WordSettings.model_fields), "a new setting belongs into this test"
     off: dict[str, Any] = dict.fromkeys(switches, False)
@@ -145,7 +157,15 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
     made = parameters(Settings.model_validate(words))
     wording = made.wording
     assert (made.recall.rarity, wording.grams) == (False, False)
-    assert wording.emphasis == QueryWeights(earlier=0.26, before_question=0.16, function_words=0.6, relative_days=0.7)
+    assert wording.emphasis == QueryWeights(
+        earlier=0.26,
+        before_question=0.16,
+        function_words=0.6,
+        relative_days=0.7,
+        given=0.8,
+        given_for_question=0.4,
+        kept=0.9,
+    )
     assert wording.enrichment == Enrichment(words=("阿芙萝黛蒂", "New York"))
     assert str(wording.zone) == "Asia/Shanghai"
 

@@ -17,10 +17,10 @@ from trigger_table import TableRunner
 
 from memory_server.conversations.changes import Added
 from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.found import Found
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.parameters import Parameters
-from memory_server.conversations.search import Found
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, LockTimeout, SnapshotBroken
 from memory_server.kernel.messages import Message

@@ -105,6 +105,11 @@ class Columns:
             yield from filter(part.index.holds, part.index.vocabulary.alike(word))
 
     @property
+    def keeps_words(self) -> bool:
+        """Whether words that are not in its text are kept with a memory."""
+        return any(part.index.keeps_words for part in self._searched)
+
+    @property
     def in_turn(self) -> bool:
         """Whether the rows of each conversation are ordered by time."""
         return all(part.index.in_turn for part in self._searched)

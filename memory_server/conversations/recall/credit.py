@@ -11,7 +11,7 @@ from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message
-from nlp import is_incidental, is_speaker, says_little
+from nlp import is_incidental, is_kept, is_speaker, says_little
 
 # An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
 # memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
@@ -26,7 +26,9 @@ RARE_SHARE, RARE_LEAST = 0.01, 2
 
 def words_said(messages: Sequence[Message], wording: KeywordOptions, now_ms: int) -> frozenset[str]:
     words = (keyword.word for keyword in wording.of_memory(messages, now_ms))
-    return frozenset(word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word)))
+    return frozenset(
+        word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
+    )
 
 
 def used(

@@ -20,7 +20,7 @@ from memory_server.conversations.model import LongTermMemory, Memory, ShortTermM
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.times import DAY_MS, local
-from nlp import is_speaker, says_little
+from nlp import bare, is_kept, is_speaker, says_little
 from nlp.index_terms import index_form
 
 SortBy = Literal["relevance", "timestamp", "score"]
@@ -110,16 +110,18 @@ def _met(
         if scored and (score is None or not _between(score, wanted.min_score, wanted.max_score)):
             continue
         shared: tuple[str, ...] = ()
+        keywords: tuple[str, ...] = ()
+        if isinstance(memory, ShortTermMemory):
+            keywords = tuple(map(bare, memory.words)) if memory.other_words else memory.words
         if forms:
             text = index_form(memory.text)
-            keywords = memory.words if isinstance(memory, ShortTermMemory) else ()
             shared = tuple(word for form, word in forms.items() if form in text or word in keywords)
             if not shared:
                 continue
         if tags and not tags <= set(map(index_form, tags_of(memory))):
             continue
         if isinstance(memory, ShortTermMemory):
-            pairs = zip(memory.words, memory.weights, strict=True)
+            pairs = zip(keywords, memory.weights, strict=True)
             shared_points = sum(wanted.words[word] + weight for word, weight in pairs if word in wanted.words)
             points = shared_points + memory.score - decay(age_of(memory.time_ms, now_ms), parameters)
         else:
@@ -192,7 +194,11 @@ def overview(
             weights[word] += weight
         for word in dict(of_one):  # a record of another program may hold a word twice
             holders[word] += 1
-    counting = (word for word in weights if not (_DAY.fullmatch(word) or is_speaker(word) or says_little(word.lower())))
+    counting = (
+        word
+        for word in weights
+        if not (_DAY.fullmatch(word) or is_speaker(word) or is_kept(word) or says_little(word.lower()))
+    )
     heaviest = nsmallest(top, counting, key=lambda word: (-weights[word], word))
     tags = Counter(tag for memory in memories for tag in tags_of(memory))
     times = [memory.made_ms for memory in memories]

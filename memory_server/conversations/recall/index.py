@@ -108,6 +108,8 @@ class Index:
         """The words that a memory has, or had."""
         self.muted: dict[str, tuple[str, ...]] = {}
         """The places in which memories are muted, by id."""
+        self.keeps_words = False
+        """Whether words that are not in its text are kept with a memory, or were."""
         self.speakers: dict[str, None] = {}
         """The names of those who speak in the memories, or did."""
         self._wording = wording if wording is not None and wording.grams else None
@@ -273,6 +275,7 @@ class Index:
         self.forms.append(memory.indexed_with)
         if memory.muted:
             self.muted[memory.id] = memory.muted
+        self.keeps_words |= bool(memory.other_words)
         self.speakers.update((message.name, None) for message in memory.messages if message.name)
         self._timeline = None
         if memory.time_ms <= self._newest_ms:

@@ -14,7 +14,7 @@ from memory_server.conversations.recall.columns import Columns
 from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import OVERVIEW_POINTS, MatchedWord, matched_word
-from memory_server.conversations.recall.relevance import factor_of, stretches
+from memory_server.conversations.recall.relevance import factor_of, stretches, with_kept
 from memory_server.conversations.recall.words import RecallQuery
 
 
@@ -51,6 +51,11 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     found = columns.occurrences(tuple(query.words), tuple(query.grams))
     sought = [*query.words.items(), *query.grams.items()]
     holders = np.bincount(found.terms, minlength=len(sought)).tolist()
+    if columns.keeps_words:
+        is_gram = [False] * len(query.words) + [True] * len(query.grams)
+        keys = [(gram, text) for gram, (text, _) in zip(is_gram, sought, strict=True)]
+        together = with_kept(dict(zip(keys, holders, strict=True)))
+        holders = [together[key] for key in keys]
     memories = len(columns)
     terms = [
         matched_word(text, one, factor_of(one, count, memories, parameters))
@@ -61,7 +66,6 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
     rows = len(columns.times)
     total = _of_rows(found.rows, points, rows)
-    incidental = _of_terms(terms, found, lambda term: term.incidental)
     last = _of_terms(terms, found, lambda term: term.last and not term.incidental)
     only = Occurrences(found.terms[last], found.rows[last], found.weights[last])
     of_last = total if last.all() else _of_rows(only.rows, points[last], rows)
@@ -78,20 +82,47 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     shares = np.zeros(rows, np.bool_)
     if not parameters.must_share:
         return Match(terms, found, total, around, span, total + around + span, shares, shares_any)
+    others = _other_words(terms, found, points, rows)
+    shares |= others.count >= parameters.other_words_needed
     if query.question:
-        shares[only.rows] = True
+        shares[only.rows[_of_terms(terms, only, lambda term: not term.other)]] = True
         shares |= named_span > 0.0
-        evidence = _of_rows(found.rows[~incidental], points[~incidental], rows) if incidental.any() else total
-        return Match(terms, found, total, around, span, evidence + around + named_span, shares, shares_any)
-    telling = _of_terms(terms, found, lambda term: term.telling)
-    if parameters.statement_words == 1:
-        shares[found.rows[telling]] = True
+    elif parameters.statement_words == 1:
+        shares[found.rows[_of_terms(terms, found, lambda term: term.telling and not term.other)]] = True
     else:
-        words = _of_terms(terms, found, lambda term: term.telling and len(term.word) > 1)
-        pairs = np.unique(np.stack((found.rows[words], found.terms[words])), axis=1)
-        shares = np.bincount(pairs[0].astype(np.int64), minlength=rows) >= parameters.statement_words
-    evidence = _of_rows(found.rows[telling], points[telling], rows)
-    return Match(terms, found, total, around, span, evidence, shares, shares_any)
+        words = _of_terms(terms, found, lambda term: term.telling and not term.other and len(term.word) > 1)
+        shares |= _different(found.rows[words], found.terms[words], rows) >= parameters.statement_words
+    counting = _of_terms(terms, found, lambda term: term.counts(question=query.question) and not term.other)
+    said = total if counting.all() else _of_rows(found.rows[counting], points[counting], rows)
+    beside = around + named_span if query.question else 0.0
+    return Match(terms, found, total, around, span, said + beside + others.evidence, shares, shares_any)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OtherWords:
+    """What each row shares of other words: how many different ones, and their points for the threshold."""
+
+    count: Integers
+    evidence: Floats
+
+
+def _other_words(terms: Sequence[MatchedWord], found: Occurrences, points: Floats, rows: int) -> _OtherWords:
+    """As `Receipt.evidence` counts them."""
+    number_of = {
+        other: number for number, other in enumerate(dict.fromkeys(term.other for term in terms if term.other), 1)
+    }
+    if not number_of:
+        return _OtherWords(np.zeros(rows, np.int64), np.zeros(rows))
+    numbers = np.array([number_of.get(term.other, 0) for term in terms], np.int64)[found.terms]
+    are_other = numbers > 0
+    count = _different(found.rows[are_other], numbers[are_other], rows)
+    return _OtherWords(count, _of_rows(found.rows[are_other], points[are_other], rows) * count / (count + 1))
+
+
+def _different(rows: Integers, values: Integers, count: int) -> Integers:
+    """How many different values each of so many rows has."""
+    pairs = np.unique(np.stack((rows, values)), axis=1)
+    return np.bincount(pairs[0].astype(np.int64), minlength=count)
 
 
 def _of_terms(terms: Sequence[MatchedWord], found: Occurrences, has: Callable[[MatchedWord], bool]) -> Mask:

@@ -38,6 +38,12 @@ class RecallParameters:
     about nothing that was said before."""
     nearly_best: float = 0.0
     """What has less than this share of the relevance of the best memory does not come unasked. The hook: 0.5."""
+    other_words_match: float = 1.2
+    """Factor on the points that a statement needs, where the caller gave other words: among more words one shares more
+    by chance."""
+    other_words_needed: int = 2
+    """How many different other words, of the caller's or kept with it, a memory must share whose text shares no word
+    with the last message."""
     with_best: float = 0.0
     """After a statement that brings a memory, what has this share of its relevance comes with it, though it shares too
     little to come alone: the threshold decides whether to speak, not how much. 0: never."""

@@ -10,7 +10,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
-from nlp import QueryTerm
+from nlp import QueryTerm, bare, is_kept
 from sandbox.locale import _, joined
 
 OVERVIEW_POINTS = 100.0
@@ -36,20 +36,48 @@ class MatchedWord:
     """Whether it only asks: what."""
     beside: bool = False
     """Whether the messages do not have it, and it was looked for beside their words."""
+    given: int = 0
+    """The number, from 1, of the text that it is from among those that the caller gave; 0: it is from a message."""
+    kept: bool = False
+    """Whether it is kept with the memory, and is not in its text."""
+
+    @property
+    def said(self) -> bool:
+        """Whether both the messages and the text of the memory have it."""
+        return not (self.beside or self.other)
+
+    @property
+    def other(self) -> int | str:
+        """What it is one of, among the words that the messages or the text do not have and that a caller gave: the
+        number of a text that was given with the messages, or the word itself, which is kept with the memory. Falsy: the
+        messages and the text have it."""
+        return self.given or (self.word if self.kept else "")
 
     @property
     def incidental(self) -> bool:
         """Whether it stands in sentences about anything, so that it is never enough alone."""
         return self.when or self.asks
 
+    def counts(self, *, question: bool) -> bool:
+        """Whether it counts for the threshold: after a statement it must say something."""
+        return not self.incidental if question else self.telling
+
     @property
     def points(self) -> float:
         return self.factor * (self.query_weight + self.memory_weight)
 
     def text(self) -> str:
-        """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`."""
+        """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`; with where it is from, unless both have it."""
         weights = f"{self.query_weight:.1f}+{self.memory_weight:.1f}"
-        return f"{self.word} {weights}" if self.factor == 1.0 else f"{self.word} {self.factor:.2f}×({weights})"
+        points = weights if self.factor == 1.0 else f"{self.factor:.2f}×({weights})"
+        return f"{self.word}{self._origin()} {points}"
+
+    def _origin(self) -> str:
+        if self.given and self.kept:
+            return _(" (given by the caller, kept with the memory)")
+        if self.given:
+            return _(" (given by the caller)")
+        return _(" (kept with the memory)") if self.kept else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +106,13 @@ class Receipt:
         are not function words. An overview needs nothing."""
         if self.overview:
             return True
+        if len(self._others) >= parameters.other_words_needed:
+            return True
         if query.question:
-            return self._in_named_time(query) or any(word.last and not word.incidental for word in self.matched)
-        telling = {word.word for word in self.matched if word.telling}
+            return self._in_named_time(query) or any(
+                word.last and not (word.incidental or word.other) for word in self.matched
+            )
+        telling = {word.word for word in self.matched if word.telling and not word.other}
         # Where several words are needed, a character of a word that is shared is not another one.
         count = len(telling) if parameters.statement_words == 1 else sum(len(word) > 1 for word in telling)
         return count >= parameters.statement_words
@@ -92,10 +124,21 @@ class Receipt:
             return OVERVIEW_POINTS
         if not parameters.must_share:
             return self.shared
-        if not query.question:
-            return sum(word.points for word in self.matched if word.telling)
+        said = sum(word.points for word in self.matched if word.counts(question=query.question) and not word.other)
         span = self.span if query.names_time else 0.0
-        return sum(word.points for word in self.matched if not word.incidental) + self.around + span
+        beside = self.around + span if query.question else 0.0
+        return said + beside + self._other_evidence
+
+    @property
+    def _others(self) -> frozenset[int | str]:
+        return frozenset(word.other for word in self.matched if word.other and not word.incidental)
+
+    @property
+    def _other_evidence(self) -> float:
+        """The points, for the threshold, of other words: of n different ones n/(n + 1) of their points. So a single
+        one counts half, and several that agree count nearly whole."""
+        count = len(self._others)
+        return sum(word.points for word in self.matched if word.other) * count / (count + 1)
 
     def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that are compared with the threshold that is shown: in the Node original the relevance."""
@@ -103,13 +146,23 @@ class Receipt:
 
     @property
     def words_shared(self) -> tuple[MatchedWord, ...]:
-        """The words that both the messages and the memory have."""
-        return tuple(word for word in self.matched if not word.beside)
+        """The words that both the messages and the text of the memory have."""
+        return tuple(word for word in self.matched if word.said)
 
     @property
     def words_beside(self) -> tuple[MatchedWord, ...]:
         """The words of the memory that the messages do not have, and that were looked for too."""
         return tuple(word for word in self.matched if word.beside)
+
+    @property
+    def words_given(self) -> tuple[MatchedWord, ...]:
+        """The words of the memory that the caller gave, and that the messages do not have."""
+        return tuple(word for word in self.matched if word.given)
+
+    @property
+    def words_kept(self) -> tuple[MatchedWord, ...]:
+        """The words of the messages that are kept with the memory, and that its text does not have."""
+        return tuple(word for word in self.matched if word.kept and not word.given)
 
     @property
     def shared(self) -> float:
@@ -144,7 +197,7 @@ class Receipt:
 def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: float = 0.0) -> MatchedWord:
     """A term of a query with what the query knows about it, its factor, and its weight in a memory."""
     return MatchedWord(
-        term,
+        bare(term),
         sought.weight,
         memory_weight,
         factor,
@@ -153,6 +206,8 @@ def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: flo
         when=sought.when,
         asks=sought.asks,
         beside=sought.beside,
+        given=sought.given,
+        kept=is_kept(term),
     )
 
 
@@ -162,6 +217,10 @@ def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
     words = joined(", ", [replace(word, word=spelt(word.word)).text() for word in heaviest[:3]])
     if len(heaviest) > 3:
         words += _(" and {names} more", len(heaviest) - 3)
+    others = sorted((*receipt.words_given, *receipt.words_kept), key=lambda word: -word.points)
+    if others:
+        texts = [replace(word, word=spelt(word.word)).text() for word in others[:3]]
+        words = joined(", ", filter(None, (words, *texts)))
     if receipt.words_beside:
         beside = joined(", ", [replace(word, word=spelt(word.word)).text() for word in receipt.words_beside[:3]])
         words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))

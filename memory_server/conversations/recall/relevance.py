@@ -20,7 +20,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import MatchedWord, Receipt, matched_word
 from memory_server.conversations.recall.typos import Vocabulary, can_be_corrected, corrected
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
-from nlp import QueryTerm, gram_weight
+from nlp import QueryTerm, bare, gram_weight
 from nlp.grams import pairs_in
 
 _FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
@@ -51,6 +51,8 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
     of_form, most = parameters.statement_match, memories
     if query.question:
         of_form, most = parameters.question_match, min(memories, _USUAL_NUMBER)
+    elif query.other_words:
+        of_form *= parameters.other_words_match
     return of_form * parameters.least_match * _idf(1, max(most, _FEWEST)) / _idf(1, _USUAL_NUMBER)
 
 
@@ -80,6 +82,8 @@ def receipts(
     place = {word: number for number, word in enumerate(query.words)}
     found = [_shared(memory, query, place, wording) for memory in memories]
     holders = Counter(key for shared in found for key, _ in shared)
+    if any(memory.other_words for memory in memories):
+        holders = with_kept(holders)
     factors = {
         (gram, term): factor_of((query.grams if gram else query.words)[term], count, len(memories), parameters)
         for (gram, term), count in holders.items()
@@ -95,6 +99,15 @@ def receipts(
         lost, score = decay(age, parameters), score_points(memory, parameters)
         made.append(Receipt(terms, lost, age, score, around=gained, span=span, overview=overview))
     return made
+
+
+def with_kept(holders: Mapping[tuple[bool, str], int]) -> Counter[tuple[bool, str]]:
+    """The numbers of holders of each term, where a word that some memories have in their texts and others keep beside
+    them is one word. No memory has it in both ways."""
+    counts: Counter[tuple[bool, str]] = Counter()
+    for (is_gram, term), count in holders.items():
+        counts[is_gram, bare(term)] += count
+    return Counter({(is_gram, term): counts[is_gram, bare(term)] for is_gram, term in holders})
 
 
 def factor_of(sought: QueryTerm, holders: int, memories: int, parameters: RecallParameters) -> float:
@@ -177,7 +190,7 @@ def _shared(memory: ShortTermMemory, query: RecallQuery, place: Mapping[str, int
         for word, weight in zip(memory.words, memory.weights, strict=True):
             if word in query.words:
                 note(query.words, word, weight)
-        shared.sort(key=lambda term: place[term[1].word])
+        shared.sort(key=lambda term: place[term[0][1]])
     if query.grams:
         for gram, weight in gram_weights(wording.gram_texts(memory), query.grams).items():
             note(query.grams, gram, weight)

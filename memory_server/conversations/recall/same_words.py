@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from memory_server.conversations.recall.receipts import MatchedWord
-from nlp import is_incidental, is_speaker, says_little
+from nlp import is_incidental, is_kept, is_speaker, says_little
 
 LOOKED_AT = 16
 """Candidates, best first, among which facts with the same words are looked for: three times the places there are."""
@@ -43,8 +43,10 @@ class Lent(NamedTuple):
 def telling_words(matched: Iterable[MatchedWord], words: Iterable[str]) -> frozenset[str]:
     """The words that a candidate shares with the query and that say something, if it says little else; else none.
     `words`: all of its own."""
-    shared = frozenset(word.word for word in matched if word.telling and not word.beside)
-    own = {word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word))}
+    shared = frozenset(word.word for word in matched if word.telling and word.said)
+    own = {
+        word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
+    }
     own = {word for word in own if not any(char.isdigit() for char in word)}
     return shared if len(shared & own) >= SHORT_FACT * len(own) else frozenset()
 

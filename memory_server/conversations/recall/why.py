@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from memory_server.conversations.recall.receipts import age_text
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.times import MINUTE_MS
 from sandbox.locale import _, joined, n_
 
@@ -75,12 +77,52 @@ def quoted(words: Iterable[str], *, zh: bool) -> str:
     return f"{', '.join(marked[:-1])} and {marked[-1]}"
 
 
+@dataclass(frozen=True, slots=True)
+class OtherPoints:
+    """Words that do not stand both in the messages and in the text, with their points. `given`: the caller gave them
+    beside the messages; `kept`: they are kept with the memory."""
+
+    given: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    kept: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+
+    def sentences(self, *, zh: bool) -> Iterator[str]:
+        if self.given:
+            yield _("The caller also looked for {words}.", quoted(_heaviest(self.given), zh=zh))
+        if self.kept:
+            yield _("{words} is kept with it as another word.", quoted(_heaviest(self.kept), zh=zh))
+
+
+def _heaviest(words: Mapping[str, float]) -> list[str]:
+    return sorted(words, key=lambda word: -words[word])[:3]
+
+
 def reason(
-    tier: str | None, words: Mapping[str, float], heaviest: float, around: float, *, zh: bool, overview: bool = False
+    tier: str | None,
+    words: Mapping[str, float],
+    heaviest: float,
+    around: float,
+    *,
+    zh: bool,
+    overview: bool = False,
+    others: OtherPoints | None = None,
 ) -> str:
-    """One sentence on a memory that came in this `tier` of the record of recalls. `words`: what it shares, with the
-    points of each; `around`: those from what was said around it; `heaviest`: the points that no word exceeds;
-    `overview`: whether an overview was asked for."""
+    """A sentence or two on a memory that came in this `tier` of the record of recalls. `words`: what it shares, with
+    the points of each; `around`: those from what was said around it; `heaviest`: the points that no word exceeds;
+    `overview`: whether an overview was asked for; `others`: other words that brought it."""
+    beside = [] if others is None or overview or tier in _FOR_OTHER_REASONS else list(others.sentences(zh=zh))
+    if beside and not words:
+        return joined("" if zh else " ", beside)
+    said = _reason(tier, words, heaviest, around, zh=zh, overview=overview)
+    return joined("" if zh else " ", (said, *beside))
+
+
+_FOR_OTHER_REASONS = ("flashback", "answer", "pinned", "last")
+"""Tiers of memories that came for another reason than their words."""
+
+
+def _reason(
+    tier: str | None, words: Mapping[str, float], heaviest: float, around: float, *, zh: bool, overview: bool
+) -> str:
     total = sum(words.values())
     heavy = sorted((word for word in words if words[word] >= _SMALL * heaviest), key=lambda word: -words[word])[:3]
     named = quoted(heavy or list(words)[:2], zh=zh)

@@ -23,8 +23,13 @@ from nlp import (
     QueryTerm,
     QueryWeights,
     enriched_keywords,
+    given_terms,
+    is_kept,
     is_speaker,
+    kept,
+    kept_keywords,
     normal_form,
+    says_little,
     sought_grams,
     sought_names,
     sought_words,
@@ -72,6 +77,10 @@ class RecallQuery:
     """What the last message asks to have an overview of; then there are no words to search by."""
     days: frozenset[str] = frozenset()
     """The words of the days of which an overview is asked for: what was said on another day may name one."""
+    other_words: tuple[str, ...] = ()
+    """What the caller gave beside the messages."""
+    private_words: int = 0
+    """How many of these were left out because a private part of the messages has them."""
 
     def __bool__(self) -> bool:
         return bool(self.words or self.grams or self.spans or self.overview)
@@ -123,7 +132,10 @@ class KeywordOptions:
     def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
         """`memory` with the words of its messages, or of its text if it has no messages; everything else stays. A word
         is the same object in all memories."""
-        keywords = self.of_memory(_said(memory), memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
+        messages = _said(memory)
+        keywords = self.of_memory(messages, memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
+        of_text = [keyword.word for keyword in keywords]
+        keywords += kept_keywords(memory.other_words, self.enrichment, of_text, names=_names_of(messages))
         return replace(
             memory,
             words=tuple(sys.intern(keyword.word) for keyword in keywords),
@@ -151,9 +163,10 @@ class KeywordOptions:
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         *,
         names: Iterable[str] = (),
+        other_words: Sequence[str] = (),
     ) -> RecallQuery:
         """The query of `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
-        never cut."""
+        never cut. `other_words`: what the caller gives beside the messages."""
         messages = _last(messages)
         last = asking_part(messages[-1].content) if messages else ""
         spans = self._spans(last, now_ms) if self.enrichment.dates else []
@@ -176,14 +189,41 @@ class KeywordOptions:
         says = named or any(sought.telling for sought in (*words.values(), *grams.values()))
         question = says and is_question(last)
         cue = cue_of(last) if question else None
-        return RecallQuery(words, grams, question, self._stretches(spans), cue, names_time=named)
+        factor = self.emphasis.given_for_question if question else self.emphasis.given
+        given_words, given_grams = given_terms(other_words, self.enrichment, self.emphasis, factor)
+        return RecallQuery(
+            _with_given(words, given_words),
+            _with_given(grams, given_grams),
+            question,
+            self._stretches(spans),
+            cue,
+            names_time=named,
+            other_words=tuple(other_words),
+        )
 
     def naming(self, query: RecallQuery, speakers: Iterable[str]) -> RecallQuery:
         """`query`, which also looks for those of the `speakers` of memories whom its last message names."""
         if query.overview is not None:
             return query
-        named = sought_names(asking_part(query.said), _usable(speakers), self.enrichment)
+        usable = _usable(speakers)
+        named = sought_names(asking_part(query.said), usable, self.enrichment)
+        factor = self.emphasis.given_for_question if query.question else self.emphasis.given
+        if query.other_words and factor:
+            given = sought_names("\n".join(query.other_words), usable, self.enrichment)
+            named = {name: term._replace(factor=factor, given=1) for name, term in given.items()} | named
         return replace(query, words={**named, **query.words}) if named else query
+
+    def reaching_kept(self, query: RecallQuery) -> RecallQuery:
+        """`query`, which also looks for its words among those that are kept with memories."""
+        factor = self.emphasis.kept
+        if not factor:
+            return query
+        also = {
+            kept(word): term._replace(factor=term.factor * factor)
+            for word, term in query.words.items()
+            if not (term.when or term.asks or says_little(word) or is_speaker(word))
+        }
+        return replace(query, words={**query.words, **also})
 
     def _spans(self, text: str, now_ms: int) -> list[TimeSpan]:
         """The stretches of time that a text of `now_ms` names."""
@@ -227,9 +267,26 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
     return kept[::-1]
 
 
+def _with_given(terms: Mapping[str, QueryTerm], given: Mapping[str, QueryTerm]) -> Mapping[str, QueryTerm]:
+    """The terms of the messages and those that the caller gave. One that is also in the last message counts once; one
+    that is in an earlier message counts as it counts more."""
+    if not given:
+        return terms
+
+    def points(term: QueryTerm) -> float:
+        return term.weight * term.factor
+
+    stronger = {
+        name: term
+        for name, term in given.items()
+        if name not in terms or (not terms[name].last and points(terms[name]) < points(term))
+    }
+    return {**terms, **stronger}
+
+
 def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
     """The heaviest words of a memory as people read them, each once; without the speakers, whom its text names."""
-    return list(dict.fromkeys(word for word in spelt_words(memory) if not is_speaker(word)))[:most]
+    return list(dict.fromkeys(word for word in spelt_words(memory) if not (is_speaker(word) or is_kept(word))))[:most]
 
 
 def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:

@@ -14,6 +14,7 @@ from memory_server.conversations.model import MAX_EXTRA_CHARS, MAX_TEXT_CHARS
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
 from memory_server.kernel.nesting import size
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import milliseconds
 from nlp import ROLE_WEIGHTS
 from sandbox.locale import _
@@ -141,6 +142,23 @@ Participants = Annotated[
 ]
 ConversationId = Annotated[str | None, "Leave out unless given one"]
 SessionName = Annotated[str | None, "This device or window"]
+
+
+def _texts(given: Any) -> Any:
+    """Some models write a list as one text."""
+    return words_between_commas(given) if isinstance(given, str) else given
+
+
+Words = Annotated[list[Text], BeforeValidator(_texts)]
+"""Words or short texts; a text with commas between them is taken for a list."""
+OtherWords = Annotated[
+    Words,
+    "Other words for what may have been said before, in the chat's language: things, people, places, occasions, "
+    "feelings; none for small talk",
+]
+"""What a search looks for beside the words of its messages."""
+KeptWords = Annotated[Words, "Other words by which one may ask for this later"]
+"""By which a memory is found beside its own words."""
 MAX_PATTERN_CHARS = 1_000
 PATTERN = "A word, or /regex/flags in JavaScript syntax"
 Regex = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN]

@@ -306,5 +306,5 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         if key == "properties"
         else _plain(value, definitions)
         for key, value in node.items()
-        if key != "title" and not (key == "default" and value is None)
+        if key != "title" and not (key == "default" and value in (None, []))
     }

@@ -69,6 +69,8 @@ class Question:
     """The turns that it is about, also if they do not answer it; empty if the data set does not name them."""
     before: tuple[Turn, ...] = ()
     """The messages just before it: those of the data set, or other talk."""
+    other_words: tuple[str, ...] = ()
+    """Words that a language model gave that saw only these messages."""
 
     @property
     def answerable(self) -> bool:
@@ -94,6 +96,8 @@ class Unit:
     """Part of one conversation that becomes one memory; its id is that of its first turn. `turns` is never empty."""
 
     turns: tuple[Turn, ...]
+    other_words: tuple[str, ...] = ()
+    """Words that a language model gave that saw only these turns."""
 
     @property
     def id(self) -> str:
@@ -301,15 +305,20 @@ def figures(answers: Sequence[Answer]) -> dict[str, float]:
 def remembered(wording: KeywordOptions, unit: Unit) -> ShortTermMemory:
     """The memory that the server makes of a unit, with a score of 0."""
     messages, name = tuple(turn.message for turn in unit.turns), unit.conversation_id
-    memory = ShortTermMemory(unit.id, unit.time_ms, context_text(messages), (), (), 0.0, name, messages)
+    text = context_text(messages)
+    memory = ShortTermMemory(unit.id, unit.time_ms, text, (), (), 0.0, name, messages, other_words=unit.other_words)
     return wording.within(name).of_text(memory)
 
 
-def query_of(question: Question, wording: KeywordOptions, speakers: Collection[str] = ()) -> RecallQuery:
-    """What the server searches with when the question is asked; `speakers` are those of the memories."""
+def query_of(question: Question, wording: KeywordOptions, index: Index | None = None) -> RecallQuery:
+    """What the server searches with when the question is asked; `index`: that of the memories."""
     wording = wording.within(question.conversation_id)
-    query = wording.of_query(question.messages, question.asked_ms)
-    return wording.naming(replace(query, said=question.messages[-1].content), speakers)
+    query = wording.of_query(question.messages, question.asked_ms, other_words=question.other_words)
+    query = replace(query, said=question.messages[-1].content)
+    if index is None:
+        return query
+    query = wording.naming(query, index.speakers)
+    return wording.reaching_kept(query) if index.keeps_words else query
 
 
 def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
@@ -322,7 +331,7 @@ def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) ->
     def decided(question: Question) -> Decision:
         return decide(
             searched,
-            query_of(question, parameters.wording, searched[0].index.speakers),
+            query_of(question, parameters.wording, searched[0].index),
             conversation_id=question.conversation_id,
             now_ms=question.asked_ms,
             rng=Random(0),  # only flashbacks need it

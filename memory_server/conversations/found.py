@@ -1,0 +1,52 @@
+"""What a search of short-term memories is asked, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_server.conversations.recall.selection import HeldBack, Recall
+from memory_server.kernel.messages import Session
+
+NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A search, with the change ids of its reinforcements by conversation, the conversations with memories that came
+    but could not be written (locked, read-only), and those of the scope that could not be read, with the file."""
+
+    recall: Recall
+    changes: Mapping[str, str] = field(default_factory=dict)
+    unreinforced: tuple[str, ...] = ()
+    unread: Mapping[str, Path | None] = field(default_factory=dict)
+    outdated: int = 0
+    """Searched memories whose words were found with other settings: `doctor --reindex` finds them again."""
+    only_words: str = ""
+    """Why it searched only by words, where a model of meaning is named."""
+
+    @property
+    def reinforced(self) -> bool:
+        """Whether everything that should be reinforced was reinforced."""
+        return not self.unreinforced
+
+    @property
+    def change_id(self) -> str | None:
+        """The change id, if exactly one conversation was changed."""
+        return next(iter(self.changes.values())) if len(self.changes) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a search is made: the `scope`, and the conversations searched `also`; the `session` that asks (None: that of
+    the services), in `folder`; `asked`: somebody asked for memories; `flashbacks`: how many may come by chance (None:
+    as the parameters say); `without`: ids of memories that the asker has."""
+
+    scope: str | None = None
+    also: tuple[str, ...] = ()
+    session: Session | None = None
+    folder: str | None = None
+    asked: bool = False
+    flashbacks: int | None = None
+    without: frozenset[str] = frozenset()
