@@ -171,8 +171,10 @@ class Look:
         for looks in (("list",), ("search", "cat"), ("history",), ("recalls",), ("where",), ("doctor",), ("tools",)):
             yield looks
             yield (*looks, "--json")
-        yield ("list", "-c", room)
-        yield ("list", "-c", room, "--json")
+        if rooms:  # of a conversation that is not there, they say so and end with 2
+            yield ("list", "-c", room)
+            yield ("list", "-c", room, "--json")
+            yield ("history", "-c", room, "--limit", "100")
         yield ("list", "--archived")
         yield ("list", "--archived", "--json")
         for family in families:
@@ -181,7 +183,6 @@ class Look:
             yield ("search", "披萨", "--family", family)
             if family != "layers":  # files, which have no history here
                 yield ("history", "--family", family, "--json")
-        yield ("history", "-c", room, "--limit", "100")
         yield ("recalls", "-n", "300", "--json")
         yield ("recalls", "--empty")
         yield ("search", "猫", "--since", "2026-01-01", "--archived", "--json")
