@@ -256,6 +256,26 @@ def test_a_former_text_that_was_erased_does_not_come_back_from_a_backup(
     assert not is_in_use(run, "Ploverton")
 
 
+def test_a_former_text_that_was_erased_does_not_come_back_with_the_past_of_a_backup(
+    kept: Kept, run: Callable[..., tuple[int, str]]
+) -> None:
+    if kept.store is not None:
+        pytest.skip("a database is backed up by pg_dump")
+
+    async def fill() -> None:
+        async with open_memory(kept.data, settings=kept.settings) as app:
+            made = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
+            await app.knowledge.notes.edit(made.entry.ref, find="Ploverton", replacement="some place")
+            await app.memories.backups.make("b")
+
+    asyncio.run(fill())
+    assert run("forget", "Ploverton", "--for-good", "--yes")[0] == 0
+    assert run("backup", "restore", "b", "--overwrite")[0] == 0
+    assert is_in_use(run, "the rule of some place")
+    backups = str(kept.data / ".memory-server" / "backups")
+    assert [place for place in kept.places_of("Ploverton") if not place.startswith(backups)] == []
+
+
 def test_the_name_of_a_conversation_stays_and_is_said(kept: Kept, run: Callable[..., tuple[int, str]]) -> None:
     async def fill() -> None:
         async with open_memory(kept.data, settings=kept.settings) as app:

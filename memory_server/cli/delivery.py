@@ -2,6 +2,11 @@
 
 A turn leaves the outbox only for an answer that says what became of it (`TurnResult`), or when the server refuses it
 for good; then it is set aside with the reason. Every other answer, and none, leaves it where it is.
+
+Turns are delivered in order, with one exception: a turn whose file cannot be read or moved now, such as one of another
+user or on a bad sector, is named and stays, and those behind it are delivered. It may be the only one that ever comes
+right by hand, so the others must not wait for it; and each has the time at which it was said, so it still takes its
+place among them when it comes.
 """
 
 from __future__ import annotations
@@ -90,9 +95,10 @@ class _Round:
     def __init__(self, remote: Remote, outbox: Outbox, deadline: float, newest: int | None) -> None:
         self._remote, self._outbox, self._deadline, self._newest = remote, outbox, deadline, newest
         self._result: TurnResult | None = None
+        self._skipped: set[int] = set()
 
     async def run(self) -> Delivery:
-        while waiting := self._outbox.waiting():
+        while waiting := [number for number in self._outbox.waiting() if number not in self._skipped]:
             for number in waiting:
                 seconds_left = self._deadline - time.monotonic()
                 if seconds_left <= 0:
@@ -106,7 +112,19 @@ class _Round:
                     break
                 except RemoteError as error:
                     return self._ended(str(error))
+                except OSError as error:
+                    self._skip(number, error)
         return self._ended(None)
+
+    def _skip(self, number: int, error: OSError) -> None:
+        self._skipped.add(number)
+        complain(
+            _(
+                "a turn waits in {path}, though those behind it are delivered: {reason}",
+                self._outbox.path_of(number),
+                error.strerror or error,
+            )
+        )
 
     def _ended(self, stopped: str | None) -> Delivery:
         return Delivery(stopped, self._result)

@@ -33,6 +33,7 @@ from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
+from memory_server.knowledge.erasing import marks_of
 from memory_server.tools.backup import tally_text
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport
@@ -72,7 +73,7 @@ async def import_(app: App, flags: Namespace) -> int:
             if contents.short_term:
                 asked = contents.conversation_id
         for place, entries in found.entries.items():
-            kept = [entry for entry in entries if not app.home.erased.holds([entry.body])]
+            kept = [entry for entry in entries if not app.home.erased.holds(marks_of(entry))]
             if erased := len(entries) - len(kept):
                 complain(left_out_text(erased))
             done = await app.knowledge.lifecycle.take(place, kept, dry_run=flags.dry_run)

@@ -21,9 +21,9 @@ from memory_server.kernel.link import Link, url_of
 from memory_server.knowledge.entry import Entry
 from memory_server.remote import Remote
 from memory_server.storage.data_dir import Home
-from memory_server.storage.link_files import token_in
+from memory_server.storage.link_files import Outbox, token_in
 from memory_server.storage.repositories import shared_key
-from sandbox.locale import _, counted
+from sandbox.locale import _, counted, n_
 
 _ASK_SECONDS = 15.0
 _MUCH, _MANY = 1_000_000, 200
@@ -34,9 +34,12 @@ T = TypeVar("T")
 
 
 async def link(settings: Settings, flags: Namespace) -> int | None:
-    """Link this machine to a server, or with --send give it what was remembered here."""
+    """Link this machine to a server, or with --send give it what was remembered here, or with --retry-refused the turns
+    that it refused."""
     if flags.send:
         return await _send(settings, flags)
+    if flags.retry_refused:
+        return await _retry_refused(settings, dry_run=flags.dry_run)
     settings.refuse_change("link")
     made = _named(flags)
     remote = Remote(made, token_in(made.token_file))
@@ -78,7 +81,11 @@ def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
     refused = len(home.outbox.refused())
     if refused:
         complain(
-            _("refused by a server, and kept here: {turns}; `memory-server where` says why", counted(refused, "turn"))
+            _(
+                "refused by a server, and kept here: {turns}; `memory-server where` says why, and `memory-server link "
+                "--retry-refused` sends them again",
+                counted(refused, "turn"),
+            )
         )
 
 
@@ -123,10 +130,67 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
         )
 
 
+async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
+    """Let the refused turns wait again, and deliver what waits; 1 if one of them is not delivered."""
+    known = _known_link(settings)
+    outbox = linked.home_of(settings).outbox
+    numbers = outbox.may_retry()
+    out = console()
+    if dry_run:
+        out.print(n_("{count} turn would be sent again.", "{count} turns would be sent again.", len(numbers)))
+        return 0
+    settings.refuse_change("link --retry-refused")
+    _say_what_stays(outbox, len(outbox.refused()) - len(numbers))
+    numbers = [number for number in numbers if outbox.retry(number)]
+    if not numbers:
+        out.print(_("There is no refused turn that could be sent again."))
+        return 0
+    server = linked.LinkedServer(known, settings, lasts=False)
+    try:
+        delivery = await server.deliver(linked.COMMAND_SECONDS)
+    finally:
+        await server.remote.aclose()
+    waiting = len(set(numbers).intersection(outbox.waiting()))
+    refused = len(set(numbers).intersection(outbox.may_retry()))
+    delivered = len(numbers) - waiting - refused
+    turns = counted(len(numbers), "turn")
+    out.print(
+        _(
+            "{turns} sent again: {delivered} delivered, {refused} refused again, {waiting} still waiting.",
+            turns,
+            delivered,
+            refused,
+            waiting,
+        )
+    )
+    if delivery.stopped is not None:
+        complain(delivery.stopped)
+    return int(delivered < len(numbers))
+
+
+def _say_what_stays(outbox: Outbox, count: int) -> None:
+    if count > 0:
+        complain(
+            n_(
+                "{count} file in {folder} holds no turn that can be read, and stays there",
+                "{count} files in {folder} hold no turn that can be read, and stay there",
+                count,
+                outbox.refused_folder,
+            )
+        )
+
+
+def _known_link(settings: Settings) -> Link:
+    """The link of this machine. Raises InvalidInput: there is none."""
+    known = linked.link_of(settings)
+    if known is None:
+        raise InvalidInput("This machine is not linked; run `memory-server link` first.")
+    return known
+
+
 async def _send(settings: Settings, flags: Namespace) -> int:
     """Let the server import what is here: first it only says what would change."""
-    if (known := linked.link_of(settings)) is None:
-        raise InvalidInput("This machine is not linked; run `memory-server link` first.")
+    known = _known_link(settings)
     server = linked.LinkedServer(known, settings, lasts=False)
     try:
         async with App(settings, brief=True) as app:

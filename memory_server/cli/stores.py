@@ -15,10 +15,14 @@ from rich.markup import escape
 
 from memory_server.cli.terminal import complain, console, progress
 from memory_server.config import Settings, home_of
-from memory_server.conversations.model import ConversationState, conversation_id_of
+from memory_server.conversations.contents import holds_erased
+from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.recalls import Line
+from memory_server.kernel.recorded_recall import recorded_recall
 from memory_server.kernel.scopes import Scope
+from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
 from memory_server.storage.data_dir import Home
@@ -156,6 +160,9 @@ async def _copy_knowledge(route: Route) -> bool:
             if any(mine[0].values()):
                 console().print(_("[bold]{name}[/] is already there", name))
             return True
+        if not theirs[0] and await erasing.holds_erased(here, route.target.erased.holds):
+            _complain_of_erased(route, route.named(_("the knowledge")))
+            return False
         if not theirs[0] and route.dry_run:
             console().print(_("[bold]{name}[/] would be copied: {count}.", name, count))
             return True
@@ -183,7 +190,17 @@ async def _contents(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list
 def _copy_recalls(route: Route) -> bool:
     """Copy the record of recalls, where there is none; tell whether all of it is there now."""
     there = {json_text.dumps(line) for line in route.target.recalls.lines()}
-    lacking = [line for line in route.source.recalls.lines() if json_text.dumps(line) not in there]
+    lines = route.source.recalls.lines()
+    coming = _without_erased(lines, route.target)
+    if left_out := len(lines) - len(coming):
+        said = n_(
+            "{count} recall was left out: it tells of what was erased for good in {place}",
+            "{count} recalls were left out: they tell of what was erased for good in {place}",
+            left_out,
+            route.target.shown,
+        )
+        complain(said)
+    lacking = [line for line in coming if json_text.dumps(line) not in there]
     if lacking and there:
         complain(_("The record of recalls was not copied: there is one already, and it differs; nothing is merged."))
         return False
@@ -191,6 +208,19 @@ def _copy_recalls(route: Route) -> bool:
         for line in lacking:
             route.target.recalls.append(line)
     return True
+
+
+def _without_erased(lines: Sequence[Line], target: Home) -> list[Line]:
+    """The lines that tell of nothing that was erased for good in `target`."""
+    if not target.erased.known()[1]:
+        return list(lines)
+    return [line for line in lines if not target.erased.holds(_marks_in(line))]
+
+
+def _marks_in(line: Line) -> list[str]:
+    recall = recorded_recall(line)
+    items = (*recall.came, *recall.near)
+    return [recall.said, *(short_term_mark(item.id, item.conversation) for item in items if item.is_memory)]
 
 
 def _copy_erased(source: Home, target: Home) -> bool:
@@ -217,7 +247,10 @@ async def _copy_conversation(route: Route, name: str, copied: Copied, *, present
         state = await source.conversations.read(name)
         past = [commit for commit in reversed(commits) if commit.version <= state.version]
         there = await target.conversations.read(name) if present else ConversationState(name)
-        adopted = not present and (route.dry_run or await target.conversations.adopt(name, state, past))
+        changes = [change for commit in past for change in commit.changes]
+        erased = not present and await asyncio.to_thread(holds_erased, state, changes, target.erased.holds)
+        may_adopt = not present and not erased
+        adopted = may_adopt and (route.dry_run or await target.conversations.adopt(name, state, past))
     except StorageError as error:
         complain(_("{name} was not copied: {reason}", shown, error))
         copied.left.append(shown)
@@ -228,6 +261,10 @@ async def _copy_conversation(route: Route, name: str, copied: Copied, *, present
         done = n_("{name} is copied: {count} change.", "{name} is copied: {count} changes.", n, shown)
         console().print(escape(would if route.dry_run else done))
         copied.conversations += 1
+        return
+    if erased:
+        _complain_of_erased(route, shown)
+        copied.left.append(shown)
         return
     if there == state:
         console().print(escape(_("{name} is already there.", shown)))
@@ -243,6 +280,17 @@ async def _copy_conversation(route: Route, name: str, copied: Copied, *, present
         )
     )
     copied.left.append(shown)
+
+
+def _complain_of_erased(route: Route, name: str) -> None:
+    complain(
+        _(
+            "{name} was not copied: it holds what was erased for good in {place}; export it and import it there, which "
+            "leaves that out.",
+            name,
+            route.target.shown,
+        )
+    )
 
 
 async def _owners_home(settings: Settings, store: str | None, stack: AsyncExitStack) -> Home:

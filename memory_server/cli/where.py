@@ -64,6 +64,8 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
         out.print(_("outbox    {waiting} wait to be delivered, {refused} were refused", waiting, len(refused)))
     for turn in refused[-_MOST_REFUSED:]:
         out.print(_("refused   {path}: {reason}", escape(str(turn.path)), escape(turn.reason)))
+    if refused:
+        out.print(_("          `memory-server link --retry-refused` sends them again"))
     out.print(_("memories  {place}\nsettings  {settings_file}", escape(home.shown), escape(known)))
     if project is not None:
         out.print(

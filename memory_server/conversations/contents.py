@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from memory_server.conversations.changes import Change, CleanedUp, Restored, putting, removing
+from memory_server.conversations.changes import Change, CleanedUp, Restored, memories_in, putting, removing
 from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory, marks_of
 from memory_server.kernel.backups import MergeCounts, Mode
 from memory_server.kernel.erasure import left_out_text
@@ -40,6 +40,12 @@ def without_erased(contents: Contents, erased: Callable[[Iterable[str]], bool]) 
     count = contents.count - len(short) - len(long)
     said = (*contents.left_out, left_out_text(count)) if count else contents.left_out
     return replace(contents, short_term=short, long_term=long, left_out=said)
+
+
+def holds_erased(state: ConversationState, changes: Iterable[Change], erased: Callable[[Iterable[str]], bool]) -> bool:
+    """Whether something that was erased for good is in `state` or in the past `changes` of its conversation."""
+    memories = (*state.short_term.values(), *state.long_term.values(), *memories_in(changes))
+    return erased({mark for memory in memories for mark in marks_of(memory, state.conversation_id)})
 
 
 def contents_of(state: ConversationState) -> Contents:

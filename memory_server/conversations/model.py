@@ -146,8 +146,14 @@ _SAID_OFTEN_CHARS = 60
 
 def mark_of(memory: Memory, place: str) -> str:
     """By what it is known if it comes again to the conversation `place`."""
-    names = (memory.id,) if isinstance(memory, ShortTermMemory) else (memory.name, memory.prompt)
-    return "\n".join((place, *names))
+    if isinstance(memory, ShortTermMemory):
+        return short_term_mark(memory.id, place)
+    return "\n".join((place, memory.name, memory.prompt))
+
+
+def short_term_mark(memory_id: str, place: str) -> str:
+    """The mark of the short-term memory of this id."""
+    return f"{place}\n{memory_id}"
 
 
 def marks_of(memory: Memory, place: str) -> tuple[str, ...]:

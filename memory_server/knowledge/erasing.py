@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.items import Item
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Change, Entry, Operation, Purge
 from memory_server.knowledge.families import Families
-from memory_server.knowledge.items import item_of, place_of
-from memory_server.knowledge.ports import ScopeView
+from memory_server.knowledge.items import item_of, mark_of, place_of
+from memory_server.knowledge.ports import EntryStore, ScopeView
 
 
 async def texts_of(families: Families, items: Collection[Item]) -> set[str]:
@@ -46,6 +47,25 @@ async def past_texts(families: Families, words: Sequence[str]) -> set[str]:
 
 def _texts_in(scope: Scope, entry: Entry) -> tuple[str, ...]:
     return entry.body, entry.title, *item_of(scope, entry).also
+
+
+def erased_among(entries: Iterable[Entry], erased: Callable[[Iterable[str]], bool]) -> list[Entry]:
+    """Those of `entries` that were erased for good."""
+    return [entry for entry in entries if erased(marks_of(entry))]
+
+
+async def holds_erased(entries: EntryStore, erased: Callable[[Iterable[str]], bool]) -> bool:
+    """Whether something that was erased for good is in a store: in an entry, as it is or as it was before a change."""
+    marks: set[str] = set()
+    for scope in await entries.scopes():
+        known = await entries.read(scope, lambda view: [*view.entries(EVERYTHING), *view.former_entries()])
+        marks.update(mark for entry in known for mark in marks_of(entry))
+    return await asyncio.to_thread(erased, marks)
+
+
+def marks_of(entry: Entry) -> tuple[str, ...]:
+    """By what an entry that was erased for good is known if it comes again."""
+    return entry.body, mark_of(entry)
 
 
 async def erase(families: Families, erasure: Erasure) -> None:

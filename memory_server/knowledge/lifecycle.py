@@ -42,7 +42,7 @@ from memory_server.knowledge.entry import (
     seq_of,
 )
 from memory_server.knowledge.families import Families
-from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, mark_of, past_of, place_of
+from memory_server.knowledge.items import FAMILIES, SPACES, admitted, item_of, past_of, place_of
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.settling import NOTES
 from memory_server.knowledge.options import NAMESPACES
@@ -292,7 +292,8 @@ class KnowledgeLifecycle:
         """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
         `overwrite` makes the store equal to the copy, as one change. Raises StorageError: the copy cannot be used;
         nothing was changed."""
-        other, overwrite, erased = self._store.copy_at(copy), mode == "overwrite", list[Entry]()
+        other, overwrite = self._store.copy_at(copy), mode == "overwrite"
+        erased, erased_before = list[Entry](), list[Entry]()
         try:
             for scope in [each for each in await other.scopes() if each.space != "layers"]:
                 if overwrite:
@@ -301,6 +302,7 @@ class KnowledgeLifecycle:
                     count, change = await self._merge(other, scope, dry_run=dry_run, by=by)
                 again = await other.read(scope, self._again)
                 erased += again
+                erased_before += await other.read(scope, self._again_before) if overwrite else ()
                 said = (left_out_text(len(again)),) if again else ()
                 count -= len(again) if overwrite else 0
                 yield RestoredPlace(self.keeps, place_of(scope), MergeCounts(added=count), said, change)
@@ -309,13 +311,18 @@ class KnowledgeLifecycle:
         if overwrite and not dry_run:
             purge = lambda _, held: ([Purge(each.id) for each in self._again(held)], None)  # noqa: E731
             await self._store.replace_by(copy, NOTES, Operation("overwrite", by), purge if erased else None)
-            if erased:  # also from the free pages
-                await self._store.erase(Erasure((), tuple(each.body for each in erased)))
+            bodies = tuple(entry.body for entry in (*erased, *erased_before))
+            if bodies:  # also from the past and the free pages
+                await self._store.erase(Erasure((), bodies))
         self._families.notes.changed()
 
     def _again(self, held: ScopeView) -> list[Entry]:
         """The entries that were erased here for good."""
-        return [each for each in held.entries(EVERYTHING) if self._store.erased([each.body, mark_of(each)])]
+        return erasing.erased_among(held.entries(EVERYTHING), self._store.erased)
+
+    def _again_before(self, held: ScopeView) -> list[Entry]:
+        """The entries as they were before changes, where that was erased here for good."""
+        return erasing.erased_among(held.former_entries(), self._store.erased)
 
     async def _merge(self, other: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> tuple[int, str | None]:
         theirs = await other.read(scope, lambda held: held.entries(Filter(archived=None), order="oldest"))
@@ -329,7 +336,7 @@ class KnowledgeLifecycle:
             theirs = [self._families.refs.with_summary(entry) for entry in theirs]
 
         def decide(held: ScopeView) -> tuple[Sequence[Change], MergeCounts]:
-            wanted = [entry for entry in theirs if not self._store.erased([entry.body, mark_of(entry)])]
+            wanted = [entry for entry in theirs if not self._store.erased(erasing.marks_of(entry))]
             outcomes = [arriving(held, entry) for entry in wanted]
             coming = [outcome for outcome in outcomes if isinstance(outcome, Entry)]
             added = sum(not entry.id for entry in coming)

@@ -2,14 +2,14 @@
 
 A turn that waits is a file of its own, whose name is its number: so none is half there, and what is delivered is
 removed by itself. One process delivers at a time, in the order of the numbers. `cli/delivery.py` decides what is
-sent, dropped or set aside.
+sent, dropped or set aside. Whoever adds, sets aside, brings back or erases holds the lock of the file `numbers`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ MOST_TURNS, MOST_BYTES = 10_000, 50_000_000
 """Turns that wait, at most: some weeks of them, and more than anybody says in a flight."""
 _DIGITS = 12
 _REASONS = "reasons"
-"""Why turns were refused, by the names of their files; only the process that delivers writes it."""
+"""Why turns were refused, by the names of their files."""
+_REASON = "error"
+"""Under this key a reason is a text that may quote people, for whoever searches for words (kernel/erasure.py)."""
 
 
 class LinkFile:
@@ -91,7 +93,7 @@ class Outbox:
         data = json_text.dumps(dict(turn)) + b"\n"
         try:
             with locked(self._folder / "numbers") as file:
-                sizes = self._sizes()
+                sizes = _sizes_in(self._folder)
                 if len(sizes) >= MOST_TURNS or sum(sizes.values()) + len(data) > MOST_BYTES:
                     raise QuotaReached(
                         "{turns:,} turns wait for the server, which is the most that is kept, so this one was not "
@@ -99,8 +101,9 @@ class Outbox:
                         len(sizes),
                     )
                 last = file.read()
-                number = max(int(last) if last.isdigit() else 0, *sizes, 0) + 1
-                folders.replace_file(self._path(number), data)
+                refused = _sizes_in(self.refused_folder)  # they may come back under their numbers
+                number = max(int(last) if last.isdigit() else 0, *sizes, *refused, 0) + 1
+                folders.replace_file(self.path_of(number), data)
                 file.truncate(0)
                 file.write(b"%d" % number)
                 return number
@@ -109,44 +112,59 @@ class Outbox:
 
     def waiting(self) -> list[int]:
         """The numbers of the turns that wait, in order."""
-        return sorted(self._sizes())
+        return sorted(_sizes_in(self._folder))
 
     def read(self, number: int) -> dict[str, Any] | None:
-        """A turn that waits; None: it is delivered, or its file was damaged and set aside."""
-        turn = self._content(number)
-        if turn is not None and _can_be_sent(turn):
-            return turn
-        if number in self._sizes():
+        """A turn that waits; None: it is delivered, or its file was damaged and set aside. Raises OSError: it cannot
+        be read now."""
+        turn = _turn_in(self.path_of(number))
+        if turn is None and number in _sizes_in(self._folder):
             self.refuse(number, translated(_("its file does not hold a turn")))
-        return None
-
-    def _content(self, number: int) -> dict[str, Any] | None:
-        try:
-            return dict(json_text.load_object(folders.read_file(self._path(number))))
-        except (FileNotFoundError, json_text.NotARecord):
-            return None
+        return turn
 
     def delivered(self, number: int) -> None:
-        folders.remove_file(self._path(number))
+        folders.remove_file(self.path_of(number))
 
     def refuse(self, number: int, reason: str) -> Path:
         """Set a turn aside that the server does not take, with the reason; where it is now. Its file is renamed, so
         that it is in one of the two places at any moment; the reason is only told to people, and need not survive."""
-        aside = self._folder / "refused" / self._path(number).name
+        aside = self.refused_folder / self.path_of(number).name
         folders.make_folder(aside.parent)
-        with contextlib.suppress(OSError):
-            reasons = self._reasons() | {aside.name: reason}
-            there = {path.name for path in aside.parent.iterdir()} | {aside.name}
-            kept = {name: text for name, text in reasons.items() if name in there}
-            folders.replace_file(self._folder / _REASONS, json_text.dumps(kept) + b"\n")
-        with contextlib.suppress(FileNotFoundError):
-            folders.take_name(self._path(number), aside)
+        with self._locked():
+            with contextlib.suppress(OSError):
+                self._keep_reasons(self._reasons() | {aside.name: reason}, {aside.name})
+            with contextlib.suppress(FileNotFoundError):
+                folders.take_name(self.path_of(number), aside)
         return aside
 
+    def may_retry(self) -> list[int]:
+        """The numbers of the refused turns that can be sent again, in order; of a file that holds no turn, or cannot be
+        read, none."""
+        numbers = []
+        for number in sorted(_sizes_in(self.refused_folder)):
+            with contextlib.suppress(OSError):
+                if _turn_in(self.refused_folder / self.path_of(number).name) is not None:
+                    numbers.append(number)
+        return numbers
+
+    def retry(self, number: int) -> bool:
+        """Let a refused turn wait again under its number, and so before those that were said later; False: it is gone,
+        or another turn has its number. Raises StorageUnwritable."""
+        path = self.path_of(number)
+        aside = self.refused_folder / path.name
+        with folders.unwritable(self._folder), self._locked():
+            if path.exists() or not aside.exists():
+                return False
+            folders.take_name(aside, path)
+            return True
+
     def erase(self, holds: Callable[[Any], bool]) -> None:
-        """Remove each turn, also of those put aside, that `holds` is true of. Raises StorageUnwritable."""
-        with folders.unwritable(self._folder):
-            for path in [*self._folder.glob("*.json"), *(self._folder / "refused").glob("*.json")]:
+        """Remove each turn, also of those put aside, that `holds` is true of, and with it why it was refused; and each
+        reason that `holds` is true of. Raises StorageUnwritable."""
+        if not self._folder.is_dir():
+            return
+        with folders.unwritable(self._folder), self._locked():
+            for path in [*self._folder.glob("*.json"), *self.refused_folder.glob("*.json")]:
                 data = folders.read_if_there(path) or b""
                 try:
                     turn: Any = json_text.load_object(data)
@@ -154,11 +172,14 @@ class Outbox:
                     turn = data.decode(errors="replace")
                 if holds(turn):
                     folders.remove_file(path)
+            reasons = self._reasons()
+            if reasons:
+                self._keep_reasons({name: reason for name, reason in reasons.items() if not holds(reason)})
 
     def refused(self) -> list[RefusedTurn]:
         """The turns that were set aside, oldest first."""
         with contextlib.suppress(OSError):
-            paths = sorted((self._folder / "refused").iterdir())
+            paths = sorted(self.refused_folder.iterdir())
             reasons = self._reasons()
             return [RefusedTurn(path, reasons.get(path.name, "")) for path in paths]
         return []
@@ -169,7 +190,16 @@ class Outbox:
             reasons = json_text.load_object(folders.read_file(self._folder / _REASONS))
         except (OSError, json_text.NotARecord):
             return {}
-        return {name: str(reason) for name, reason in reasons.items()}
+        return {name: _reason_of(kept) for name, kept in reasons.items()}
+
+    def _keep_reasons(self, reasons: Mapping[str, str], coming: Collection[str] = ()) -> None:
+        """Keep those of the turns that are set aside, or just `coming` there. Raises OSError."""
+        there = {path.name for path in self.refused_folder.glob("*")} | set(coming)
+        kept = {name: {_REASON: reason} for name, reason in reasons.items() if name in there}
+        folders.replace_file(self._folder / _REASONS, json_text.dumps(kept) + b"\n")
+
+    def _locked(self) -> contextlib.AbstractContextManager[object]:
+        return locked(self._folder / "numbers")
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[bool]:
@@ -184,18 +214,40 @@ class Outbox:
             if lock is not None:
                 lock.release()
 
-    def _path(self, number: int) -> Path:
+    def path_of(self, number: int) -> Path:
+        """The file of a turn that waits."""
         return self._folder / f"{number:0{_DIGITS}}.json"
 
-    def _sizes(self) -> dict[int, int]:
-        sizes: dict[int, int] = {}
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as found:
-            for each in found:
-                name, _, ending = each.name.partition(".")
-                if name.isdigit() and ending == "json":
-                    with contextlib.suppress(FileNotFoundError):  # it was just delivered
-                        sizes[int(name)] = each.stat().st_size
-        return sizes
+    @property
+    def refused_folder(self) -> Path:
+        """Where turns are that were set aside."""
+        return self._folder / "refused"
+
+
+def _reason_of(kept: Any) -> str:
+    """A reason as it is in the file; an older version kept the bare text."""
+    return str(kept.get(_REASON, "")) if isinstance(kept, dict) else str(kept)
+
+
+def _sizes_in(folder: Path) -> dict[int, int]:
+    """The bytes of the files of turns in a folder, by their numbers."""
+    sizes: dict[int, int] = {}
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
+        for each in found:
+            name, _, ending = each.name.partition(".")
+            if name.isdigit() and ending == "json":
+                with contextlib.suppress(FileNotFoundError):  # it was just delivered
+                    sizes[int(name)] = each.stat().st_size
+    return sizes
+
+
+def _turn_in(path: Path) -> dict[str, Any] | None:
+    """The turn in a file; None: it is not there, or it holds no turn. Raises OSError: it cannot be read."""
+    try:
+        turn = dict(json_text.load_object(folders.read_file(path)))
+    except (FileNotFoundError, json_text.NotARecord):
+        return None
+    return turn if _can_be_sent(turn) else None
 
 
 def _can_be_sent(turn: Mapping[str, Any]) -> bool:

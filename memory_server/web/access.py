@@ -52,9 +52,13 @@ class Gate(Protocol):
     """Lets readers in."""
 
     @property
-    def base(self) -> str:
-        """The path below which the page is, without a slash at its end. The cookie is for this path alone, because
-        cookies do not know ports: another program on this machine must not get it."""
+    def front(self) -> str:
+        """The path below which everybody gets the form for a token and its style, without a slash at its end."""
+
+    def base_of(self, cookie: str) -> str:
+        """The path below which the page of this cookie is, without a slash at its end. The cookie is for this path
+        alone, which nobody else can guess, because cookies do not know ports: another program on this machine must
+        not get it."""
 
     @property
     def door(self) -> str:
@@ -80,9 +84,10 @@ class Caller(Protocol):
 class OneTimeLink:
     """Lets in who has the link that the command printed, once and within ten minutes, as `caller`. The page is below a
     path that cannot be guessed. It is not in the link, which other users of the machine may see in the list of
-    processes, but in the answer to it."""
+    processes, but in the answer to it. Programs that only look at the link, such as those that show where it leads, do
+    not use it up."""
 
-    door = "/enter"
+    front, door = "", "/enter"
 
     def __init__(self, caller: Caller, clock: Callable[[], float] = time.monotonic) -> None:
         self.key = secrets.token_urlsafe(32)
@@ -92,10 +97,19 @@ class OneTimeLink:
         self._clock = clock
         self._until = clock() + LINK_SECONDS
 
+    def base_of(self, cookie: str) -> str:
+        return self.base
+
     async def enter(self, request: Request) -> Response | None:
+        if request.method not in ("GET", "HEAD"):
+            return None
         given = request.query_params.get("key", "")
         if self._clock() > self._until or not hmac.compare_digest(given.encode(), self.key.encode()):
             return None
+        if request.method == "HEAD":
+            return Response()
+        if _is_prefetch(request.headers):
+            return Response(status_code=503)  # a browser throws this away, and asks again when its user goes there
         self._until = float("-inf")
         return _let_in(request, self.base, self._cookie, secure=False)
 
@@ -107,14 +121,19 @@ class OneTimeLink:
 
 
 class TokenForm:
-    """Lets in who types a token into the form below `base`, for as long as `allowed` gives a caller for it and this
-    process runs."""
+    """Lets in who types a token into the form below `front`, for as long as `allowed` gives a caller for it and this
+    process runs. Each cookie has a page below a path of its own."""
 
-    def __init__(self, allowed: Callable[[str | None], Awaitable[Caller | None]], base: str) -> None:
-        self.base = base
-        self.door = f"{base}/enter"
+    def __init__(self, allowed: Callable[[str | None], Awaitable[Caller | None]], front: str) -> None:
+        self.front = front
+        self.door = f"{front}/enter"
         self._allowed = allowed
         self._tokens: dict[str, str] = {}
+        self._path_key = secrets.token_bytes(32)
+
+    def base_of(self, cookie: str) -> str:
+        name = hmac.digest(self._path_key, cookie.encode(errors="replace"), "sha256").hex()
+        return f"{self.front}/{name}"
 
     async def enter(self, request: Request) -> Response | None:
         if request.method != "POST":
@@ -130,7 +149,7 @@ class TokenForm:
         if len(self._tokens) > _MOST_COOKIES:
             del self._tokens[next(iter(self._tokens))]
         host, _port = _split(request.headers.get("host", ""))
-        return _let_in(request, self.base, cookie, secure=host not in LOOPBACK)
+        return _let_in(request, self.base_of(cookie), cookie, secure=host not in LOOPBACK)
 
     async def knows(self, cookie: str, scope: Scope) -> bool:
         token = self._tokens.get(cookie)
@@ -178,11 +197,12 @@ class Guard:
         path = request.scope["path"]
         if path == self._gate.door:
             return await self._received(request, receive, _MOST_TOKEN_BYTES, self._entering)
-        inside = path.startswith(f"{self._gate.base}/")
-        request.scope["root_path"] = self._gate.base if inside else ""
+        cookie = _cookie(request.headers, request.scope["cookie"])
+        base = self._gate.base_of(cookie)
+        inside = path.startswith(f"{base}/")
+        request.scope["root_path"] = base if inside else self._gate.front
         if path.removeprefix(request.scope["root_path"]).startswith("/static/"):
             return self._app
-        cookie = _cookie(request.headers, request.scope["cookie"])
         if not inside or not cookie or not await self._gate.knows(cookie, request.scope):
             return await self._refuse(request, 401, "cookie")
         return await self._received(request, receive, MOST_BYTES, self._passing)
@@ -221,6 +241,11 @@ def _same_origin(headers: Headers) -> bool:
         return site == "same-origin"
     origin = urlsplit(headers.get("origin", ""))
     return origin.scheme in ("http", "https") and origin.netloc.lower() == headers.get("host", "").lower()
+
+
+def _is_prefetch(headers: Headers) -> bool:
+    """Whether a browser asks for a page to which its user has not gone yet, and may never go."""
+    return any("prefetch" in headers.get(name, "").lower() for name in ("sec-purpose", "purpose", "x-moz"))
 
 
 def _cookie(headers: Headers, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -59,6 +60,8 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
     """The page for those whom `gate` lets in; `site_of` gives what a request may see. `hosts`: the names that are
     answered; None: somebody has looked, and a token is asked for."""
 
+    refusal = partial(_refusal, gate.front)
+
     def showing(show: Show) -> Callable[[Request], Awaitable[Response]]:
         async def shown(request: Request) -> Response:
             try:
@@ -69,27 +72,27 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
                         status = 404 if isinstance(error, MemoryNotFound) else 422
                         return await view.page("refused.html", status, said=error.args[0], back="./")
             except MemoryServerError as error:
-                return _refusal(request, 422, error.args[0])
+                return refusal(request, 422, error.args[0])
             except Exception as error:
                 failed = request_id()
                 log.exception("a page failed, request %s: %s", failed, failure_text(error))
-                return _refusal(
+                return refusal(
                     request, 500, _("The page failed inside the server; its log says why, under {request}.", failed)
                 )
 
         return shown
 
     async def refuse(request: Request, status: int, reason: str) -> Response:
-        return _refusal(request, status, _REFUSED[reason], token=hosts is None and status == 401)
+        return refusal(request, status, _REFUSED[reason], token=hosts is None and status == 401)
 
     async def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        return _refusal(request, status, _REFUSED["path"])
+        return refusal(request, status, _REFUSED["path"])
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in ("style.css", "page.js"):
-            return _refusal(request, 404, _REFUSED["path"])
+            return refusal(request, 404, _REFUSED["path"])
         return FileResponse(FOLDER / "static" / name)
 
     routes = [
@@ -103,6 +106,9 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
     return Guard(app, gate, refuse, hosts)
 
 
-def _refusal(request: Request, status: int, said: str, *, token: bool = False) -> HTMLResponse:
+def _refusal(front: str, request: Request, status: int, said: str, *, token: bool = False) -> HTMLResponse:
+    """What a stranger sees. Its links begin with `front`, because it may be shown at any path."""
     language = language_of(request.headers.get("accept-language", ""), request.query_params.get("lang"))
-    return HTMLResponse(render(language, "stranger.html", {"said": said, "status": status, "token": token}), status)
+    return HTMLResponse(
+        render(language, "stranger.html", {"said": said, "status": status, "token": token, "front": front}), status
+    )

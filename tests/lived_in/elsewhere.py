@@ -12,6 +12,8 @@ from lived_in.events import event_of_a_client
 from lived_in.house import House, Output
 from postgres import postgres, tenant_of_its_own
 
+from memory_server.storage.link_files import Outbox
+
 SAME = (
     ("list", "--json", "--limit", "1000"),
     ("list", "--archived", "--json", "--limit", "1000"),
@@ -54,9 +56,21 @@ def live_on_the_laptop(house: House, rng: Random) -> Output:
         return house.on_the_laptop("remember", given=json.dumps(texts.exchange(rng)).encode())
     if kind < 0.8:
         return house.on_the_laptop("link", "--send", "--yes")
+    if kind < 0.85 and is_linked(house):
+        return _sent_again(house, rng)
     changes = house.changes()
     words = ["undo", rng.choice(changes).id] if changes and kind < 0.9 else ["forget", "ferry", "--yes"]
     return house.on_the_laptop(*words)
+
+
+def _sent_again(house: House, rng: Random) -> Output:
+    """A turn was refused once, and a person sends it again."""
+    messages = texts.exchange(rng)
+    turn_id = f"refused {rng.randrange(1_000_000)}"
+    outbox = Outbox(house.laptop)
+    body = {"messages": messages, "turn_id": turn_id, "session": "s"}
+    outbox.refuse(outbox.add({"path": "/v1/remember_turn", "headers": {}, "body": body}), "it was refused once")
+    return house.on_the_laptop("link", "--retry-refused")
 
 
 def faults_of_the_laptop(house: House) -> Iterator[str]:

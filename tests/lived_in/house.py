@@ -266,7 +266,7 @@ class House:
         ):
             try:
                 with _same_log():
-                    status = await asyncio.to_thread(main, [*words, "--language", language])
+                    status = await asyncio.to_thread(main, ["--language", language, *words])
             except SystemExit as error:
                 status = int(error.code or 0)
         printed, complaints = (stream.buffer.getvalue().decode() for stream in _flushed(out, err))

@@ -29,7 +29,7 @@ SHORT, LONG = 4, 200
 
 @pytest.mark.parametrize("number", range(SHORT))
 def test_a_home_that_was_lived_in(workroom: tuple[asyncio.Runner, TriggerSandbox], number: int) -> None:
-    run = live(random_life(Random(number), 20), *workroom, look_every=20, most_pages=20)
+    run = live(random_life(Random(number), 20), *workroom, look_every=10, most_pages=20)
     assert not run.faults, run.report()
 
 

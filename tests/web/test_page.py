@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 from starlette.requests import Request
 from web_page import CHAT, FORM, SAME, SERVER, Page, ask, opened, remember
@@ -445,9 +446,37 @@ async def test_a_link_works_once_and_for_ten_minutes(page: Page) -> None:
         now[0] = 0.0
         late = OneTimeLink(Principal(None, ALL), lambda: now[0])
         now[0] = seconds
-        scope = {"type": "http", "query_string": f"key={late.key}".encode(), "headers": [], "cookie": "a"}
-        assert (await late.enter(Request(scope)) is not None) is is_let_in
+        scope = {"type": "http", "method": "GET", "query_string": f"key={late.key}".encode(), "headers": []}
+        assert (await late.enter(Request(scope | {"cookie": "a"})) is not None) is is_let_in
         assert not await late.knows("", {})
+
+
+LOOKS = [
+    ("HEAD", {}, 200),
+    ("GET", {"sec-purpose": "prefetch"}, 503),
+    ("GET", {"sec-purpose": "prefetch;prerender"}, 503),
+    ("GET", {"purpose": "prefetch"}, 503),
+    ("GET", {"x-moz": "prefetch"}, 503),
+    ("POST", SAME, 401),
+]
+
+
+@pytest.mark.parametrize(("method", "headers", "status"), LOOKS)
+async def test_who_only_looks_at_the_link_does_not_use_it_up(
+    page: Page, method: str, headers: dict[str, str], status: int
+) -> None:
+    gate = OneTimeLink(Principal(None, ALL))
+    transport = httpx.ASGITransport(app=page_app(lambda _scope: page.site, gate, LOOPBACK))
+    async with httpx.AsyncClient(transport=transport, base_url=SERVER) as client:
+        looked = await client.request(method, gate.door, params={"key": gate.key}, headers=headers)
+        assert looked.status_code == status
+        assert "set-cookie" not in looked.headers
+        assert gate.base not in f"{looked.headers} {looked.text}"
+        wrong = await client.request(method, gate.door, params={"key": "wrong"}, headers=headers)
+        assert wrong.status_code == 401
+        entered = await client.get(gate.door, params={"key": gate.key}, headers={"sec-purpose": ""})
+        assert entered.status_code == 303
+        assert (await client.get(entered.headers["location"])).status_code == 200
 
 
 async def test_the_cookie_is_for_this_page_only(page: Page) -> None:

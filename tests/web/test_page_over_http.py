@@ -40,9 +40,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, d
 
 @contextmanager
 def _entered(server: Server, token: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=30, follow_redirects=True) as client:
+    """A client that was let in; its paths are below its own page."""
+    with httpx.Client(base_url=server.url, timeout=30) as client:
         answer = client.post("/web/enter", data={"token": token}, headers=SAME)
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == 303, answer.text
+        client.base_url = f"{server.url}{answer.headers['location']}"
         yield client
 
 
@@ -56,9 +58,9 @@ def test_a_token_shows_its_own_memories_and_no_others(server: tuple[Server, dict
         with _entered(started, tokens[name]) as client:
             own = {"carol": "alice"}.get(name, name)
             for path in ("", "subject", "history?all=1", "find?q=cat"):
-                seen = client.get(f"/web/{path}", headers={"accept-language": "en"}).text
+                seen = client.get(path, headers={"accept-language": "en"}).text
                 assert f"{other}puss" not in seen
-            assert f"{own}puss" in client.get("/web/subject").text
+            assert f"{own}puss" in client.get("subject").text
 
 
 def test_a_wrong_token_and_no_token_open_nothing(server: tuple[Server, dict[str, str]]) -> None:
@@ -73,11 +75,44 @@ def test_a_wrong_token_and_no_token_open_nothing(server: tuple[Server, dict[str,
         assert client.get("/web/", headers={"host": "evil.example"}).status_code == 421
 
 
+def test_the_page_is_below_an_address_that_only_its_reader_knows(server: tuple[Server, dict[str, str]]) -> None:
+    started, tokens = server
+    with _entered(started, tokens["alice"]) as alice, _entered(started, tokens["bob"]) as bob:
+        [cookie] = alice.cookies.jar
+        path = alice.base_url.path
+        assert cookie.path == path, "cookies know no ports, so the path is what others cannot guess"
+        assert len(path) > len("/web//") + 40
+        assert path != bob.base_url.path, "another reader is a stranger too"
+        assert cookie.value not in path
+        own = {"cookie": f"{cookie.name}={cookie.value}"}
+        for other in ("/web/", "/web/subject", "/web/x/", bob.base_url.path, path.rstrip("/")):
+            answer = httpx.get(f"{started.url}{other}", headers=own)
+            assert answer.status_code == 401, other
+            assert path not in answer.text
+        assert httpx.get(f"{started.url}{path}").status_code == 401, "without the cookie"
+        assert alice.get("").status_code == 200
+        assert alice.get("static/style.css").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/web/", "/web/memory?id=1", "/web/of-yesterday/", "/web/of-yesterday/a/b"])
+def test_the_form_for_a_token_works_wherever_it_is_shown(server: tuple[Server, dict[str, str]], path: str) -> None:
+    started, tokens = server
+    with httpx.Client(base_url=started.url, timeout=30) as client:
+        shown = Parsed(client.get(path).text)
+        [form] = shown.named("form")
+        [style] = [link["href"] for link in shown.named("link") if link["rel"] == "stylesheet"]
+        assert client.get(httpx.URL(f"{started.url}{path}").join(style)).status_code == 200
+        door = httpx.URL(f"{started.url}{path}").join(form["action"])
+        entered = client.post(door, data={"token": tokens["alice"]}, headers=SAME)
+        assert entered.status_code == 303
+        assert client.get(entered.headers["location"]).status_code == 200
+
+
 def test_a_token_that_only_reads_changes_nothing(server: tuple[Server, dict[str, str]]) -> None:
     started, tokens = server
     with _entered(started, tokens["carol"]) as client:
-        assert not list(Parsed(client.get("/web/health").text).named("button"))
-        assert client.post("/web/do/backup", data={"back": ""}, headers=SAME).status_code == 422
+        assert not list(Parsed(client.get("health").text).named("button"))
+        assert client.post("do/backup", data={"back": ""}, headers=SAME).status_code == 422
 
 
 def test_without_the_setting_there_is_no_page(tmp_path: Path) -> None:
