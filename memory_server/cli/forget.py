@@ -38,6 +38,9 @@ async def forget(app: App, flags: Namespace) -> int:
         raise InvalidInput("Write words of what is meant, or its id: `memory-server forget dentist`.")
     where = await _where(app, flags)
     items, words = await forgetting.find(app.memories.engines, flags.words, where)
+    beside = await forgetting.beside(app.memories.engines, words or forgetting.words_in(flags.words), where)
+    if beside:
+        console().print(escape(forgetting.beside_text(beside)))
     narrowed = bool(hasattr(flags, "conversation") or flags.family or flags.since or flags.until or flags.user)
     if not items and finished is not None:
         return finished

@@ -361,7 +361,7 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
         said = tuple(f"{one.name}: {one.content}" if one.name else one.content for one in memory.messages)
         kept: dict[str, Any] = {"archived": archived, "said": said, "mark": mark_of(memory, place)}
         kept |= {"aliases": () if memory.turn is None else (memory.turn,), "session": memory.session or ""}
-        kept["turn"] = memory.turn
+        kept |= {"turn": memory.turn, "other_words": memory.other_words}
         return Item("memories", place, memory.id, memory.time_ms, memory.text, **kept)
     at_ms = memory.updated_ms or memory.created_ms
     also = memory.trigger, memory.created_context, memory.updated_context or ""

@@ -42,6 +42,8 @@ class Item:
     session: str = ""
     turn: str | None = None
     project: str = ""
+    other_words: tuple[str, ...] = ()
+    """What is kept with it so that it is found by more words. Nobody said them, so they never mean it."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -66,6 +68,8 @@ class Sought:
     user: str | None = None
     session: str | None = None
     archived: bool | None = False
+    beside: bool = False
+    """Whether those are meant that hold all the words only together with their other words."""
 
     def looks_in(self, place: str, *families: Family) -> bool:
         """Whether something in this place, of one of these families, can be meant."""
@@ -91,7 +95,11 @@ class Sought:
             if ids and not any(_names(each, item, whole=self.whole_ids) for each in ids):
                 return False
             held = seen_form("\n".join((item.title, *(item.said or (item.text,)), *item.also))) if words else ""
-            return all(word in held for word in words)
+            holds = all(word in held for word in words)
+            if not self.beside:
+                return holds
+            with_others = "\n".join((held, seen_form("\n".join(item.other_words))))
+            return not holds and all(word in with_others for word in words)
 
         return list(filter(meant, items))
 

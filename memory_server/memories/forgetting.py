@@ -16,11 +16,14 @@ from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, piece
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of, forgetting_of
+from memory_server.kernel.readers import way
 from memory_server.kernel.recalls import RecallLog
-from sandbox.locale import _
+from sandbox.locale import _, n_
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")
+_MOST_NAMED = 3
+"""Memories that a sentence names."""
 _LOOKED_BACK = 10_000
 """Changes of each place that are looked at for the parts of one."""
 
@@ -57,6 +60,29 @@ async def find(engines: Engines, names: Sequence[str], where: Sought) -> tuple[l
     if holders:
         return holders, words
     return (named if all(by_id) else []), ()
+
+
+async def beside(engines: Engines, words: Sequence[str], where: Sought) -> list[Item]:
+    """The items in use that hold all the words only together with the other words that are kept with them; they are
+    not forgotten, but the words can be taken away from them."""
+    if not words:
+        return []
+    return await _items(engines, replace(where, words=tuple(words), beside=True, archived=False))
+
+
+def beside_text(items: Sequence[Item]) -> str:
+    """What is said of such items; empty if there are none."""
+    if not items:
+        return ""
+    shown = "; ".join(f"{item.id} ({', '.join(item.other_words)})" for item in items[:_MOST_NAMED])
+    kept = n_(
+        "{count} memory has these words only as other words by which it is found, and stays: {items}.",
+        "{count} memories have these words only as other words by which they are found, and stay: {items}.",
+        len(items),
+        shown,
+    )
+    how = way("edit_memory", 'memory-server edit ID --other-words "…"')
+    return _("{kept} {how} takes the words away.", kept, how)
 
 
 async def _items(engines: Engines, sought: Sought) -> list[Item]:

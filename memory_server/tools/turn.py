@@ -266,7 +266,10 @@ async def forget(
     if sought.words:
         call.memories.forgotten[call.session_id] = sought.words, call.memories.services.clock()
     rows = ForgetRow.each(meant[:_MOST_SHOWN])
-    note = None if meant else _NOT_SEARCHED
+    kept_with = await forgetting.beside(call.memories.engines, sought.words, replace(sought, words=()))
+    kept_with = [item for item in kept_with if conversation_id is None or item.place == conversation_id]
+    stays = forgetting.beside_text(kept_with)
+    note = joined(" ", filter(None, (stays, None if meant else _NOT_SEARCHED))) or None
     also_in = [OtherPlace(what=what, count=count) for what, count in others.items()] if sought.words else []
     return ForgetResult(
         found=len(meant), items=rows, forgotten=change is not None, changeId=change, note=note, alsoIn=also_in

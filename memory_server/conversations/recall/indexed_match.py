@@ -82,19 +82,26 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     shares = np.zeros(rows, np.bool_)
     if not parameters.must_share:
         return Match(terms, found, total, around, span, total + around + span, shares, shares_any)
-    others = _other_words(terms, found, points, rows)
+    question = query.question
+    others = _other_words([term.other(question=question) for term in terms], found, points, rows)
     shares |= others.count >= parameters.other_words_needed
-    if query.question:
-        shares[only.rows[_of_terms(terms, only, lambda term: not term.other)]] = True
+    if question:
+        shares[only.rows[_of_terms(terms, only, lambda term: not term.other(question=question))]] = True
         shares |= named_span > 0.0
     elif parameters.statement_words == 1:
-        shares[found.rows[_of_terms(terms, found, lambda term: term.telling and not term.other)]] = True
+        shares[found.rows[_of_terms(terms, found, lambda term: term.telling and not term.other(question=question))]] = (
+            True
+        )
     else:
-        words = _of_terms(terms, found, lambda term: term.telling and not term.other and len(term.word) > 1)
+        words = _of_terms(
+            terms, found, lambda term: term.telling and not term.other(question=question) and len(term.word) > 1
+        )
         shares |= _different(found.rows[words], found.terms[words], rows) >= parameters.statement_words
-    counting = _of_terms(terms, found, lambda term: term.counts(question=query.question) and not term.other)
+    counting = _of_terms(
+        terms, found, lambda term: term.counts(question=question) and not term.other(question=question)
+    )
     said = total if counting.all() else _of_rows(found.rows[counting], points[counting], rows)
-    beside = around + named_span if query.question else 0.0
+    beside = around + named_span if question else 0.0
     return Match(terms, found, total, around, span, said + beside + others.evidence, shares, shares_any)
 
 
@@ -106,14 +113,12 @@ class _OtherWords:
     evidence: Floats
 
 
-def _other_words(terms: Sequence[MatchedWord], found: Occurrences, points: Floats, rows: int) -> _OtherWords:
-    """As `Receipt.evidence` counts them."""
-    number_of = {
-        other: number for number, other in enumerate(dict.fromkeys(term.other for term in terms if term.other), 1)
-    }
+def _other_words(others: Sequence[int | str], found: Occurrences, points: Floats, rows: int) -> _OtherWords:
+    """As `Receipt.evidence` counts them. `others`: as which other word each term counts."""
+    number_of = {other: number for number, other in enumerate(dict.fromkeys(filter(None, others)), 1)}
     if not number_of:
         return _OtherWords(np.zeros(rows, np.int64), np.zeros(rows))
-    numbers = np.array([number_of.get(term.other, 0) for term in terms], np.int64)[found.terms]
+    numbers = np.array([number_of.get(other, 0) for other in others], np.int64)[found.terms]
     are_other = numbers > 0
     count = _different(found.rows[are_other], numbers[are_other], rows)
     return _OtherWords(count, _of_rows(found.rows[are_other], points[are_other], rows) * count / (count + 1))

@@ -44,14 +44,13 @@ class MatchedWord:
     @property
     def said(self) -> bool:
         """Whether both the messages and the text of the memory have it."""
-        return not (self.beside or self.other)
+        return not (self.beside or self.given or self.kept)
 
-    @property
-    def other(self) -> int | str:
-        """What it is one of, among the words that the messages or the text do not have and that a caller gave: the
-        number of a text that was given with the messages, or the word itself, which is kept with the memory. Falsy: the
-        messages and the text have it."""
-        return self.given or (self.word if self.kept else "")
+    def other(self, *, question: bool) -> int | str:
+        """As which other word it counts for the threshold: the number of the text that the caller gave or, after a
+        statement, the word itself, which is kept with the memory. Falsy: it counts as a word of both, as does a word of
+        a question that is kept with the memory: it is there to be asked by."""
+        return self.given or (self.word if self.kept and not question else "")
 
     @property
     def incidental(self) -> bool:
@@ -103,42 +102,41 @@ class Receipt:
 
     def shares(self, query: RecallQuery, parameters: RecallParameters) -> bool:
         """Whether something of the last message is shared that is not incidental: after a statement, words that
-        are not function words. An overview needs nothing."""
-        if self.overview:
+        are not function words. An overview needs nothing, and several other words are enough."""
+        if self.overview or len(self._others(query)) >= parameters.other_words_needed:
             return True
-        if len(self._others) >= parameters.other_words_needed:
-            return True
+        both = [word for word in self.matched if not word.other(question=query.question)]
         if query.question:
-            return self._in_named_time(query) or any(
-                word.last and not (word.incidental or word.other) for word in self.matched
-            )
-        telling = {word.word for word in self.matched if word.telling and not word.other}
+            return self._in_named_time(query) or any(word.last and not word.incidental for word in both)
+        telling = {word.word for word in both if word.telling}
         # Where several words are needed, a character of a word that is shared is not another one.
         count = len(telling) if parameters.statement_words == 1 else sum(len(word) > 1 for word in telling)
         return count >= parameters.statement_words
 
     def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that the threshold is for. What is incidental (今天, now) does not count. After a statement only
-        words of the last message count that say something, because a person goes on talking about many things."""
+        words of the last message count that say something, because a person goes on talking about many things. Of n
+        different other words n/(n + 1) of their points count: so a single one counts half, and several that agree count
+        nearly whole."""
         if self.overview:
             return OVERVIEW_POINTS
         if not parameters.must_share:
             return self.shared
-        said = sum(word.points for word in self.matched if word.counts(question=query.question) and not word.other)
+        of_both = of_others = 0.0
+        for word in self.matched:
+            if word.other(question=query.question):
+                of_others += word.points
+            elif word.counts(question=query.question):
+                of_both += word.points
+        count = len(self._others(query))
         span = self.span if query.names_time else 0.0
         beside = self.around + span if query.question else 0.0
-        return said + beside + self._other_evidence
+        return of_both + beside + of_others * count / (count + 1)
 
-    @property
-    def _others(self) -> frozenset[int | str]:
-        return frozenset(word.other for word in self.matched if word.other and not word.incidental)
-
-    @property
-    def _other_evidence(self) -> float:
-        """The points, for the threshold, of other words: of n different ones n/(n + 1) of their points. So a single
-        one counts half, and several that agree count nearly whole."""
-        count = len(self._others)
-        return sum(word.points for word in self.matched if word.other) * count / (count + 1)
+    def _others(self, query: RecallQuery) -> frozenset[int | str]:
+        """Which other words it shares."""
+        others = (word.other(question=query.question) for word in self.matched if not word.incidental)
+        return frozenset(other for other in others if other)
 
     def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that are compared with the threshold that is shown: in the Node original the relevance."""

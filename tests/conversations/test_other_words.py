@@ -1,0 +1,345 @@
+"""Other words of a caller: what they find, what they must not, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_memories import DAY, NOW
+
+from memory_server.app import App, open_memory
+from memory_server.config import Settings
+from memory_server.config.recall import parameters
+from memory_server.conversations import codec
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.other_words import other_words_of
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.index import Index
+from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.selection import Recall
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.items import Sought
+from memory_server.kernel.messages import Message, context_text
+from memory_server.memories import forgetting
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import Answer, call
+from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept
+
+pytestmark = pytest.mark.anyio
+
+USUAL = parameters(Settings())
+WORDING = USUAL.wording
+CHANCELESS = replace(USUAL.recall, flashback_count=0)
+PILLS = "I take trazodone before I go to bed"
+TALK = ("The tram was late again", "We painted the fence green", "My sister plays the cello", "Rent went up in March")
+
+
+def said(memory_id: str, text: str, *other_words: str, days: int = 3) -> ShortTermMemory:
+    messages = (Message("user", text),)
+    memory = ShortTermMemory(
+        memory_id,
+        NOW - days * DAY,
+        context_text(messages),
+        (),
+        (),
+        0.0,
+        "chat",
+        messages,
+        other_words=other_words,
+    )
+    return WORDING.of_text(memory)
+
+
+def asked(
+    memories: Sequence[ShortTermMemory],
+    text: str,
+    *other_words: str,
+    recall: RecallParameters = CHANCELESS,
+) -> Recall:
+    """What comes by a message and other words, after seeing that both ways to count decide the same."""
+    query = WORDING.of_query([Message("user", text)], NOW, other_words=other_words)
+    if any(memory.other_words for memory in memories):
+        query = WORDING.reaching_kept(query)
+    about = {"conversation_id": "elsewhere", "now_ms": NOW, "parameters": recall}
+    index = Index(memories, WORDING)
+    found = decide([Searched({memory.id: memory for memory in memories}, index)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
+    plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    for ours, theirs in ((found.top, plain.top), (found.next, plain.next)):
+        assert [item.memory.id for item in ours] == [item.memory.id for item in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.weak == other.weak
+            assert one.counted == pytest.approx(other.counted)
+            assert one.receipt.relevance == pytest.approx(other.receipt.relevance)
+            assert [word.text() for word in one.receipt.matched] == [word.text() for word in other.receipt.matched]
+    return found
+
+
+def ids(recall: Recall) -> list[str]:
+    return [item.memory.id for item in (*recall.top, *recall.next)]
+
+
+async def called(app: App, tool: str, arguments: dict[str, Any]) -> Answer:
+    return await call(TOOLS[tool], app.call, arguments)
+
+
+def others() -> list[ShortTermMemory]:
+    return [said(f"t{number}", text, days=10 + number) for number, text in enumerate(TALK)]
+
+
+# --- what they find ------------------------------------------------------------------------------------------
+
+
+FOUND = [
+    ("nothing in common", PILLS, (), "How did I sleep again?", (), False),
+    ("words of the query", PILLS, (), "I cannot sleep again", ("trazodone", "bed", "pills"), True),
+    ("words of the memory", PILLS, ("sleeping pills", "insomnia"), "Which sleeping pills do I use?", (), True),
+    ("words of both", PILLS, ("insomnia", "medicine"), "I cannot rest", ("insomnia", "medicine"), True),
+    ("Chinese", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠药叫什么？", (), True),
+    ("Traditional", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠藥叫什麼？", (), True),
+    ("Traditional kept", "我每晚吃曲唑酮", ("安眠藥", "失眠"), "我的安眠药叫什么？", (), True),
+    ("another form of a word", PILLS, ("headache",), "Which headaches did I tell you about?", (), True),
+    ("one common word alone", PILLS, (), "What a day that was", ("bed",), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kept", "message", "given_words", "comes"), FOUND, ids=[row[0] for row in FOUND]
+)
+def test_other_words_find_what_the_messages_do_not_name(
+    name: str, text: str, kept: tuple[str, ...], message: str, given_words: tuple[str, ...], comes: bool
+) -> None:
+    assert (ids(asked([said("pills", text, *kept), *others()], message, *given_words)) == ["pills"]) is comes, name
+
+
+def test_a_word_of_the_message_counts_once_if_it_is_given_too() -> None:
+    memories = [said("pills", PILLS), *others()]
+    alone = asked(memories, "Where is my trazodone?").top[0]
+    again = asked(memories, "Where is my trazodone?", "trazodone").top[0]
+    assert again.receipt == alone.receipt
+
+
+def test_a_receipt_says_which_word_is_from_where() -> None:
+    memories = [said("pills", PILLS, "insomnia"), *others()]
+    item = asked(memories, "Is insomnia why I lie in bed?", "trazodone", "medicine").top[0]
+    texts = [word.text() for word in item.receipt.matched]
+    assert [text for text in texts if text.startswith("trazodon")] == [
+        "trazodon (given by the caller) 0.30×(19.0+19.0)"
+    ]
+    assert any("(kept with the memory)" in text for text in texts)
+    line = item.receipt.line()
+    assert "trazodon (given by the caller)" in line
+    assert "insomnia (kept with the memory)" in line
+    assert {word.word for word in item.receipt.words_shared} == {"bed"}
+
+
+def test_a_statement_needs_more_where_words_are_given() -> None:
+    memories = [said("pills", PILLS), *others()]
+    assert asked(memories, "What a day").needed < asked(memories, "What a day", "weather").needed
+    question = "Which weather was it?"
+    assert asked(memories, question).needed == asked(memories, question, "rain").needed
+
+
+LETTERS = st.text("abcdefgh猫狗海山", min_size=1, max_size=4)
+TEXTS = st.lists(LETTERS, min_size=1, max_size=6).map(" ".join)
+
+
+@given(
+    said_texts=st.lists(st.tuples(TEXTS, st.lists(LETTERS, max_size=3)), min_size=1, max_size=6),
+    message=TEXTS,
+    words=st.lists(LETTERS, max_size=4),
+    weak_too=st.booleans(),
+)
+def test_both_ways_to_count_agree_on_other_words(
+    said_texts: list[tuple[str, list[str]]], message: str, words: list[str], weak_too: bool
+) -> None:
+    memories = [said(f"m{number}", text, *kept, days=number) for number, (text, kept) in enumerate(said_texts, 1)]
+    asked(memories, message, *words, recall=replace(CHANCELESS, weak_too=weak_too))
+
+
+# --- without them everything is as it was ----------------------------------------------------------------------
+
+
+async def test_without_other_words_nothing_changes(tmp_path: Path) -> None:
+    query = WORDING.of_query([Message("user", "Where is my trazodone?")], NOW)
+    assert query == WORDING.of_query([Message("user", "Where is my trazodone?")], NOW, other_words=())
+    assert "otherWords" not in codec.short_term_json(said("pills", PILLS))
+
+
+async def test_the_node_original_knows_no_other_words(tmp_path: Path) -> None:
+    async with open_memory(tmp_path, settings=Settings(compat="node")) as app:
+        chat = app.conversation().short_term
+        await chat.add([Message("user", PILLS, NOW)], other_words=["安眠药"])
+        found = await chat.search([Message("user", "安眠药在哪里")], other_words=["trazodone"])
+        assert not found.recall.query.words.keys() & {"trazodone"}
+        [record] = json.loads((await _snapshot(app, tmp_path)).read_text())
+        assert record["otherWords"] == ["安眠药"]
+        assert "otherKeywords" not in record
+
+
+async def _snapshot(app: App, folder: Path) -> Path:
+    await app.memories.services.store.compact("default")
+    return folder / "default" / "short-term-memory.json"
+
+
+# --- what is kept ------------------------------------------------------------------------------------------------
+
+
+BAD = [
+    ([str(number) for number in range(MOST_TEXTS + 1)], "too many"),
+    (["x" * (MOST_TEXT_CHARS + 1)], "too long"),
+]
+
+
+@pytest.mark.parametrize(("texts", "why"), BAD, ids=[row[1] for row in BAD])
+async def test_too_many_or_too_long_ones_are_refused(tmp_path: Path, texts: list[str], why: str) -> None:
+    async with open_memory(tmp_path) as app:
+        chat = app.conversation().short_term
+        with pytest.raises(InvalidInput, match="at most 40 other words, each of at most 60"):
+            await chat.add([Message("user", "hello there")], other_words=texts)
+        with pytest.raises(InvalidInput, match="at most 40 other words"):
+            await chat.search([Message("user", "hello there")], other_words=texts)
+        assert await chat.memories() == (), why
+
+
+def test_blank_ones_and_doubles_go_and_spaces_are_one() -> None:
+    assert other_words_of([" ", "a  b", "a b", "\n", "c\ud800"], ()).texts == ("a b", "c\ufffd")
+
+
+PRIVATE = [
+    ("trazodone", "I <private>take trazodone</private> at night", 1),
+    ("my trazodone dose", "I <private>take trazodone</private> at night", 1),
+    ("曲唑酮", "我晚上<private>吃曲唑酮</private>睡觉", 1),
+    ("TRAZODONE", "I <private>take trazodone</private> at night", 1),
+    ("night", "I <private>take trazodone</private> at night", 0),
+    ("sleep", "I <private>take trazodone</private> at night", 0),
+    ("trazodone", "trazodone, <private>trazodone</private>", 0),
+]
+
+
+@pytest.mark.parametrize(("word", "text", "left_out"), PRIVATE)
+def test_words_of_a_private_part_are_left_out(word: str, text: str, left_out: int) -> None:
+    assert other_words_of([word], [Message("user", text)]).private == left_out
+
+
+async def test_a_tool_says_that_private_words_do_not_belong_there(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        messages = [{"role": "user", "content": "I <private>take trazodone</private> at night and read"}]
+        stored = await called(app, "remember_turn", {"messages": messages, "otherWords": ["trazodone", "books"]})
+        assert "such words do not belong there" in stored.structured["note"]
+        [memory] = await app.conversation().short_term.memories()
+        assert memory.other_words == ("books",)
+        asked_for = await called(app, "recall_turn", {"messages": messages, "otherWords": ["trazodone"]})
+        assert "do not belong there" in asked_for.structured["shortTerm"]["note"]
+        app.recalls.write()
+        assert "trazodone" not in json.dumps(list(app.home.recalls.lines()))
+
+
+async def test_an_edit_gives_them_and_takes_them_away_and_undo_brings_them_back(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        chat = app.conversation()
+        memory = (await chat.short_term.add([Message("user", PILLS)], other_words=["insomnia"])).memory
+        edited = await chat.short_term.edit(memory.id, other_words=["sleeping pills"])
+        assert edited.memory.other_words == ("sleeping pills",)
+        assert {bare(word) for word in edited.memory.words if is_kept(word)} == {"sleep", "pill"}
+        assert edited.memory.text == memory.text
+        gone = await chat.short_term.edit(memory.id, other_words=[])
+        assert not any(map(is_kept, gone.memory.words))
+        assert gone.change_id is not None
+        await app.memories.engines[0].undo(gone.change_id)
+        assert (await chat.short_term.memory(memory.id)).other_words == ("sleeping pills",)
+        again = await chat.short_term.edit(memory.id, ["I take melatonin"], before=memory.text)
+        assert again.memory.other_words == ("sleeping pills",), "a new text keeps them"
+
+
+async def test_the_same_turn_with_other_words_adds_them(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        chat = app.conversation().short_term
+        first = await chat.add([Message("user", PILLS)], turn="1", replaces=True)
+        again = await chat.add([Message("user", PILLS)], other_words=["insomnia"])
+        assert (again.memory.id, again.total, again.memory.other_words) == (first.memory.id, 1, ("insomnia",))
+        longer = await chat.add([Message("user", f"{PILLS} now")], turn="1", replaces=True)
+        assert longer.memory.other_words == ("insomnia",)
+        assert any(map(is_kept, longer.memory.words))
+        same = await chat.add([Message("user", f"{PILLS} now")], turn="1", replaces=True)
+        assert same.change_id is None
+
+
+async def test_they_come_back_from_disk_and_from_a_hand_edit(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        stored = (await app.conversation().short_term.add([Message("user", PILLS)], other_words=["insomnia"])).memory
+        path = await _snapshot(app, tmp_path)
+    [record] = json.loads(path.read_text())
+    assert record["otherWords"] == ["insomnia"]
+    assert [keyword["word"] for keyword in record["otherKeywords"]] == ["insomnia"]
+    assert "insomnia" not in [keyword["word"] for keyword in record["keywords"]]
+    async with open_memory(tmp_path) as app:
+        [memory] = await app.conversation().short_term.memories()
+        assert memory == stored
+        record["otherWords"] = ["cannot sleep"]
+        path.write_text(json.dumps([record]))
+        [memory] = await app.conversation().short_term.memories()
+        assert memory.other_words == ("cannot sleep",)
+
+
+RECORDS = [
+    {"otherWords": ["a"] * (MOST_TEXTS + 1)},
+    {"otherWords": ["x" * (MOST_TEXT_CHARS + 1)]},
+    {"otherWords": "a"},
+    {"otherWords": [1]},
+    {"otherWords": [""]},
+    {"otherKeywords": [{"word": "a", "weight": 1.0}]},
+]
+
+
+@pytest.mark.parametrize("more", RECORDS)
+def test_what_this_program_would_not_write_stays_as_it_is(more: dict[str, object]) -> None:
+    record = codec.short_term_json(said("pills", PILLS)) | more
+    memory = codec.short_term(record)
+    assert memory.other_words == ()
+    assert codec.short_term_json(memory) == record
+
+
+# --- forgetting --------------------------------------------------------------------------------------------------
+
+
+async def test_forgetting_words_never_takes_a_memory_that_nobody_said_them_in(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        chat = app.conversation().short_term
+        kept = (await chat.add([Message("user", PILLS)], other_words=["walrus pills"])).memory
+        meant = (await chat.add([Message("user", "My walrus figure broke")])).memory
+        items, words = await forgetting.find(app.memories.engines, ["walrus"], Sought())
+        assert [item.id for item in items] == [meant.id]
+        beside = await forgetting.beside(app.memories.engines, words, Sought())
+        assert [item.id for item in beside] == [kept.id]
+        assert "takes the words away" in forgetting.beside_text(beside)
+        answer = await called(app, "forget", {"words": "walrus", "confirm": True})
+        assert answer.structured["found"] == 1
+        assert kept.id in answer.structured["note"]
+        assert [memory.id for memory in await chat.memories()] == [kept.id]
+
+
+async def test_the_record_of_recalls_has_what_was_given_and_erasing_takes_it(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        messages = [{"role": "user", "content": "I cannot rest"}]
+        some_days_ago = Message("user", PILLS, app.clock() - 3 * DAY)
+        await app.conversation().short_term.add([some_days_ago], other_words=["insomnia"])
+        given_words = ["insomnia", "trazodone", "bed"]
+        await called(app, "recall_turn", {"messages": messages, "otherWords": given_words})
+        app.recalls.write()
+        [line] = app.home.recalls.lines()
+        assert line["otherWords"] == given_words
+        [item] = line["came"]
+        assert set(item["given"]) == {"insomnia", "trazodon", "bed"}
+        assert item.get("words", {}) == {}
+        erasure = await forgetting.erasure_of(app.memories.engines, (), ("insomnia",))
+        await forgetting.erase(app.memories.engines, erasure, app.home.erased, app.home.recalls)
+        assert app.home.recalls.lines() == []
