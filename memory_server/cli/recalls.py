@@ -76,6 +76,8 @@ async def receipt(app: App, flags: Namespace) -> None:
         out.print(Text(_question(recall)))
     elif recall.said:
         out.print(Text(f"{term('last message')}: {clipped(recall.said, 3 * TEXT_CELLS)}"))
+    if recall.other_words:
+        out.print(Text(f"{term('other words')}: {clipped(', '.join(recall.other_words), 3 * TEXT_CELLS)}"))
     if recall.is_quiet:
         out.print(_("Nothing came to mind."))
     elif recall.chars:
@@ -84,7 +86,9 @@ async def receipt(app: App, flags: Namespace) -> None:
         out.print(_("Given: nothing new; the session had it in its context, or there was no room."))
     for item in recall.came:
         spelt = spelling(texts.get(item.id, ""))
-        words = why.words_text(item.words, spelt)
+        others = (_("given by the caller"), item.given), (_("kept with the memory"), item.kept)
+        named = [f"{term(origin)}: {why.words_text(words, spelt)}" for origin, words in others if words]
+        words = "; ".join(filter(None, (why.words_text(item.words, spelt), *named)))
         out.print(Text(f"  {term(item.tier)} {_shown(item, texts)}{words and f': {words}'}"))
     if recall.near:
         out.print(_("Nearly came:"))

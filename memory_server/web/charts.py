@@ -3,34 +3,54 @@ decide what is shown, and templates draw."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from memory_server.conversations.recall.why import runs
+from memory_server.kernel.messages import NOTHING
 
 _SHARES = (0.2, 0.55, 0.8)
 """Where a word gets a thicker line: its share of the heaviest word of the receipt."""
 
 
 class Piece(NamedTuple):
-    """A part of a text; `level` 0: not underlined, 1 to 4: how thick."""
+    """A part of a text; `level` 0: not underlined, 1 to 4: how thick, `OTHER`: dotted, for another word."""
 
     level: int
     text: str
+
+
+OTHER = 5
+"""The level of a word that the caller gave, or that is kept with the memory: nobody said it in both places."""
 
 
 def level(points: float, heaviest: float) -> int:
     return 1 + sum(points >= share * heaviest for share in _SHARES)
 
 
-def underlined(text: str, words: Mapping[str, float], heaviest: float) -> list[Piece]:
-    """`text` in its parts; `heaviest`: the points of the heaviest run of the receipt."""
-    pieces, at = list[Piece](), 0
+def underlined(
+    text: str, words: Mapping[str, float], heaviest: float, others: Mapping[str, float] = NOTHING
+) -> list[Piece]:
+    """`text` in its parts; `heaviest`: the points of the heaviest run of the receipt; `others`: words that are not in
+    both places."""
+    pieces: list[Piece] = []
+    place = 0
     for run in runs(text, words):
-        pieces += [Piece(0, text[at : run.start]), Piece(level(run.points, heaviest), text[run.start : run.end])]
-        at = run.end
-    return [piece for piece in (*pieces, Piece(0, text[at:])) if piece.text]
+        pieces += _with_others(text[place : run.start], others)
+        pieces.append(Piece(level(run.points, heaviest), text[run.start : run.end]))
+        place = run.end
+    pieces += _with_others(text[place:], others)
+    return [piece for piece in pieces if piece.text]
+
+
+def _with_others(text: str, others: Mapping[str, float]) -> Iterator[Piece]:
+    place = 0
+    for run in runs(text, others) if others else ():
+        yield Piece(0, text[place : run.start])
+        yield Piece(OTHER, text[run.start : run.end])
+        place = run.end
+    yield Piece(0, text[place:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.why import OtherPoints, held_back, joined_words, lacked, reason
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
-from memory_server.web.charts import Piece, underlined
+from memory_server.web.charts import OTHER, Piece, underlined
 from memory_server.web.speech import Speech
 from sandbox.locale import _, joined
 
@@ -64,10 +65,12 @@ class Spoke:
 
 @dataclass(frozen=True, slots=True)
 class ShownRecall:
-    """One recall, opened. `asked`: the pieces of the last message. `word`: the heaviest word, for a trigger. `place`:
-    the conversation that was asked. `begins_session`: nothing was asked yet."""
+    """One recall, opened. `asked`: the pieces of the last message; `other_words`: what the caller gave beside it;
+    `word`: the heaviest word, for a trigger; `place`: the conversation that was asked; `begins_session`: nothing was
+    asked yet."""
 
     asked: Sequence[Piece]
+    other_words: Sequence[str]
     came: Sequence[Came]
     near: Sequence[Near]
     spoke: Sequence[Spoke]
@@ -77,17 +80,31 @@ class ShownRecall:
     place: str
     begins_session: bool
 
+    @property
+    def has_others(self) -> bool:
+        """Whether a word is underlined that is not in both places."""
+        said = (message for item in self.came for message in item.said)
+        pieces = [*self.asked, *(piece for message in said for piece in message.pieces)]
+        return any(piece.level == OTHER for piece in pieces)
 
-def messages_of(memory: ShortTermMemory, words: Mapping[str, float], heaviest: float, speech: Speech) -> list[Said]:
-    """What was said, with the shared words underlined."""
+
+def messages_of(
+    memory: ShortTermMemory,
+    words: Mapping[str, float],
+    heaviest: float,
+    speech: Speech,
+    others: Mapping[str, float] = NOTHING,
+) -> list[Said]:
+    """What was said, with the shared words underlined, and the `others` that the caller gave in another way."""
     said, room = list[Said](), MOST_CHARS
     for message in memory.messages:
         if room > 0 and message.content.strip():
             yours = message.role == "user"
             who = "" if yours and not message.name else speech.speaker(message.role, message.name)
-            said.append(Said(who, yours, underlined(message.content[:room], words, heaviest)))
+            pieces = underlined(message.content[:room], words, heaviest, others)
+            said.append(Said(who, yours, pieces))
             room -= len(message.content)
-    return said or [Said("", True, underlined(memory.text[:room], words, heaviest))]
+    return said or [Said("", True, underlined(memory.text[:room], words, heaviest, others))]
 
 
 def receipt(
@@ -115,7 +132,7 @@ def receipt(
                 id=item.id,
                 place=item.conversation,
                 memory=memory,
-                said=[] if memory is None else messages_of(memory, item.words, heaviest, speech),
+                said=[] if memory is None else messages_of(memory, item.words, heaviest, speech, item.given),
                 why=speech.say(why),
                 points=points,
                 share=round(100 * max(0.0, points or 0.0) / scale, 1),
@@ -128,7 +145,8 @@ def receipt(
         if item.id in memories
     ]
     return ShownRecall(
-        asked=underlined(recall.said, greatest, heaviest),
+        asked=underlined(recall.said, greatest, heaviest, _kept_words(items)),
+        other_words=recall.other_words,
         came=came,
         near=near,
         spoke=[_spoke(item, triggers) for item in recall.others],
@@ -138,6 +156,11 @@ def receipt(
         place=recall.conversation,
         begins_session=recall.begins_session,
     )
+
+
+def _kept_words(items: Sequence[RecordedItem]) -> dict[str, float]:
+    """The words of the message that are kept with memories, and stand in no text of theirs."""
+    return {word: points for item in items for word, points in item.kept.items()}
 
 
 def _spoke(item: RecordedItem, triggers: Mapping[str, LongTermMemory]) -> Spoke:

@@ -126,7 +126,7 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
         relative_days=0.3,
         pairs=0.3,
         given=0.7,
-        given_for_question=0.3,
+        given_for_question=0.15,
         kept=0.7,
     )
     assert made.wording.grams

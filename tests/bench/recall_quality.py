@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.eval import changed, parser, status_of, talk, understood
 from bench.quality.evaluation import SAMPLE, Dataset, units_of
 from bench.quality.metrics import Estimate, Scores, ask_all, scores_by
+from bench.quality.other_words import GivenWords, read_words, with_other_words
 from bench.quality.rankers import BLIND, OURS, makers
 from bench.quality.silence import Silence, listen, silence_by, strangers_of
 from bench.quality.subsets import HALVES, by_evidence, half_of, of_users, sessions_of
@@ -66,6 +67,10 @@ def flags_of(arguments: Sequence[str] | None) -> Namespace:
     mode.add_argument("--silence", action="store_true", help=silence)
     year = "live a year with reinforcement and clean-up, and ask at its end"
     mode.add_argument("--year", action="store_true", help=year)
+    files = "JSON files of other words of the {}; only questions that have some are asked"
+    made.add_argument("--words", metavar="FILE", nargs="+", help=files.format("questions"), default=[])
+    files = "JSON files of other words of the memories"
+    made.add_argument("--memory-words", metavar="FILE", nargs="+", help=files, default=[])
     made.add_argument("--all-users", action="store_true", help="ask of all conversations together")
     return made.parse_args(arguments)
 
@@ -86,15 +91,19 @@ async def evaluate(flags: Namespace) -> None:
         dataset = half_of(dataset, flags.questions)
     if flags.user:
         dataset = of_users(dataset, flags.user)
+    given = GivenWords(read_words(flags.words), read_words(flags.memory_words))
+    if given.queries:
+        asked_with = tuple(question for question in dataset.questions if question.id in given.queries)
+        dataset = replace(dataset, questions=asked_with)
     searches = {OURS: parameters(settings)} | {one: parameters(changed(settings, one)) for one in flags.beside}
     if flags.sessions:
         dataset = by_evidence(dataset)
     if flags.year:
         report, shown = await _year(searches[OURS], flags, dataset, seed)
     elif flags.silence:
-        report, shown = _silence(searches, flags, dataset, whole, seed)
+        report, shown = _silence(searches, flags, dataset, whole, given, seed)
     else:
-        report, shown = _found(searches, flags, dataset, seed)
+        report, shown = _found(searches, flags, dataset, given, seed)
     if flags.json:
         asked = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
         write({**asked, **report})
@@ -106,16 +115,21 @@ async def evaluate(flags: Namespace) -> None:
 def _check(flags: Namespace) -> None:
     if flags.all_users and (flags.year or flags.silence):
         raise InvalidInput("--year and --silence ask of one user's memories; leave --all-users out.")
+    if (flags.year or flags.sessions) and (flags.words or flags.memory_words):
+        raise InvalidInput("--year and --sessions know no other words; leave --words and --memory-words out.")
     if flags.year and flags.beside:
         raise InvalidInput("--year simulates one search; leave --beside out.")
 
 
-def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, seed: int) -> Answer:
+def _found(
+    searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, given: GivenWords, seed: int
+) -> Answer:
     """Ask every question: for each group of them, how often the right memory or session came."""
     ranked = "session" if flags.sessions else "exchange"
     units = (sessions_of if flags.sessions else units_of)(dataset.turns)
     searches = {**searches, ASKED_FOR: asked_for(searches[OURS])}
-    rankers = makers(searches, sessions=flags.sessions)
+    worded = (OURS, ASKED_FOR, "bm25 same words")
+    rankers = with_other_words(makers(searches, sessions=flags.sessions), worded, given)
     asking = ask_all(dataset.questions, units, scope="all" if flags.all_users else "own", rankers=rankers)
     groups = scores_by(list(watched("asking", asking, len(dataset.questions))), flags.by, seed)
     figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}
@@ -149,7 +163,12 @@ def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapp
 
 
 def _silence(
-    searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int
+    searches: Mapping[str, Parameters],
+    flags: Namespace,
+    dataset: Dataset,
+    whole: Dataset,
+    given: GivenWords,
+    seed: int,
 ) -> Answer:
     """Ask also what the memories have no answer to: how well each ranker tells the two kinds of question apart."""
     files = sorted(SAMPLE.glob("small-talk.*.txt"))
@@ -158,7 +177,8 @@ def _silence(
     if not asked:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --silence compares others with these.")
     strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in asked]
-    rankers = {name: make for name, make in makers(searches).items() if name not in BLIND}
+    seeing = {name: make for name, make in makers(searches).items() if name not in BLIND}
+    rankers = with_other_words(seeing, (OURS,), given)
     heard = listen(strangers, units_of(dataset.turns), rankers)
     found = silence_by(list(watched("listening", heard, len(asked))), seed)
     figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}

@@ -19,6 +19,7 @@ from web_page import CHAT, FORM, SAME, SERVER, Page, ask, opened, remember
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.serving.http.principals import ALL, Principal
+from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 from memory_server.tools.insight import explain_recall
 from memory_server.tools.short_term import get_memory_stats
@@ -708,3 +709,39 @@ async def test_health_shows_what_would_be_mended_and_the_tenants(page: Page) -> 
     seen = await page.do("mend", back="health?lang=en")
     assert "Mended: 1 conversation." in seen.text
     assert "Nothing is broken." in (await page.get("health", repair="1", lang="en")).text
+
+
+async def test_a_receipt_marks_other_words_apart_and_claims_of_none_that_the_user_said_it(page: Page) -> None:
+    [pills, *_rest] = await remember(page.app, "我每晚吃曲唑酮。", *TEXTS)
+    await page.app.conversation().short_term.edit(pills, other_words=["失眠", "<b>药</b>"])
+    messages = [{"role": "user", "content": "我又失眠了"}]
+    arguments = {"messages": messages, "otherWords": ["曲唑酮", "每晚", "<i>睡</i>"], "session": "another"}
+    await call(TOOLS["recall_turn"], page.app.call, arguments)
+    page.app.recalls.write()
+    [recall] = page.app.recalls.found()
+    shown = await page.get("recalls", open=recall.id, lang="en")
+    assert "The caller also looked for: 曲唑酮, 每晚, <i>睡</i>" in shown.text
+    assert "Dotted ones are other words" in shown.text
+    dotted = [given for given in shown.named("span") if given.get("class") == "u5"]
+    assert dotted, "曲唑酮 of the memory, and 失眠 of the question"
+    assert "is in both" not in shown.text
+    detail = await page.get("memory", id=pills, lang="en")
+    assert "Also found by: 失眠, <b>药</b>." in detail.text
+    assert "b" not in [tag for tag, _given in detail.elements]
+
+
+async def test_other_words_are_changed_and_taken_away_on_the_page(page: Page) -> None:
+    [memory, *_rest] = await remember(page.app, *TEXTS)
+    fields = {"id": memory, "text": [TEXTS[0], ""], "before": await _text_of(page, memory)}
+    await page.do("edit", **fields, otherWords="菠萝蜜， 水果", back=f"memory?c={CHAT}&id={memory}&lang=en")
+    assert (await page.app.conversation().short_term.memory(memory)).other_words == ("菠萝蜜", "水果")
+    edited = await page.get("memory", id=memory, edit=1, lang="en")
+    [field] = [given for given in edited.named("input") if given.get("name") == "otherWords"]
+    assert field["value"] == "菠萝蜜, 水果"
+    fields |= {"text": [TEXTS[0]], "before": await _text_of(page, memory)}
+    await page.do("edit", **fields, otherWords="", back=f"memory?c={CHAT}&id={memory}&lang=en")
+    assert (await page.app.conversation().short_term.memory(memory)).other_words == ()
+
+
+async def _text_of(page: Page, memory: str) -> str:
+    return (await page.app.conversation().short_term.memory(memory)).text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
 from math import log
@@ -20,6 +20,7 @@ from bench.quality.evaluation import DEPTH, Question, Unit, deciding, query_of, 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import Parameters
+from nlp import bare
 from nlp.lexicon.function_words import STOP_WORDS
 from nlp.segment import segment
 
@@ -178,7 +179,8 @@ def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Map
     ours: dict[str, Maker] = {name: partial(search, made, remember[name]) for name, made in searches.items()}
 
     def same_words(unit: Unit) -> Sequence[str]:
-        return [word for part in units_of(unit.turns) for word in remember[OURS](part).words]
+        parts = [replace(part, other_words=unit.other_words) for part in units_of(unit.turns)]
+        return [bare(word) for part in parts for word in remember[OURS](part).words]
 
     def same_terms(question: Question) -> Mapping[str, float]:
         query = query_of(question, searches[OURS].wording)

@@ -67,7 +67,7 @@ def strangers_of(
     others = [other.text for other in everyone if other.conversation_id != own and other.language == language]
     alike = [sentence for sentence in small_talk if bool(_HAN.search(sentence)) == chinese]
     drawn = {kind: rng.choice(texts) for kind, texts in (("unrelated", others), ("small talk", alike)) if texts}
-    return {kind: replace(question, text=text, gold=frozenset()) for kind, text in drawn.items()}
+    return {kind: replace(question, id=text, text=text, gold=frozenset()) for kind, text in drawn.items()}
 
 
 def listen(
