@@ -257,6 +257,11 @@ def earlier_factor(
     return min(emphasis.earlier, _BEFORE_SHORT_QUESTION) if short else emphasis.before_question
 
 
+def word_weight(word: str, words: int) -> float:
+    """What one occurrence of a word weighs among so many words of long texts, before the role's weight."""
+    return idf_table().get(word, UNKNOWN_WORD_IDF) * SCALE / _root(words)
+
+
 def gram_weight(pairs: int) -> float:
     """What one occurrence of a pair of characters weighs in a message of so many pairs, before the role's weight."""
     return UNKNOWN_WORD_IDF * SCALE / _root(pairs)

@@ -2,18 +2,21 @@
 
 A caller is mostly a language model, which knows that 安眠药 may be 曲唑酮. Words of a search are terms of the query,
 each with the number of the text that it is from. Words that are kept with a memory are words of it with a mark, so that
-they are never taken for words of its text, as the names of its speakers are (`is_speaker`).
+they are never taken for words of its text, as the names of its speakers are (`is_speaker`). A text of which no word is
+known, such as 曲唑酮, counts by its pairs of characters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, NamedTuple
 
-from nlp.enrichment import QueryTerm, normal_form, sought_grams, sought_words, words_in
-from nlp.keywords import Keyword
-from nlp.stems import says_little
+from nlp.enrichment import QueryTerm, gram_weight, normal_form, word_weight, words_in
+from nlp.grams import grams_of
+from nlp.keywords import ROLE_WEIGHTS, Keyword
+from nlp.stems import is_incidental, says_little
 from nlp.word_options import Enrichment, QueryWeights
 
 MOST_TEXTS: Final = 40
@@ -22,16 +25,15 @@ MOST_TEXT_CHARS: Final = 60
 """Characters of each of these."""
 _MARK: Final = "≈"
 """The end of a word that is kept with a memory. No segmentation makes a word that ends so."""
+_ROLE_WEIGHT: Final = ROLE_WEIGHTS["user"]
+"""They count as if a user had said them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """The texts as one message of the user, without a time."""
+class _Terms(NamedTuple):
+    """The words of a text that say something; its pairs of characters, if it has no such word."""
 
-    content: str
-    role: str = "user"
-    name: str | None = None
-    time_ms: int | None = None
+    words: tuple[str, ...]
+    pairs: tuple[str, ...]
 
 
 def kept(word: str) -> str:
@@ -49,46 +51,49 @@ def bare(word: str) -> str:
     return word.removesuffix(_MARK)
 
 
-def kept_keywords(
-    texts: Sequence[str], options: Enrichment, known: Iterable[str], *, names: Sequence[str] = ()
-) -> list[Keyword]:
-    """The keywords of the texts that are kept with a memory, heaviest first, without the `known` words of its text. The
-    Node original knows no such words."""
+def kept_keywords(texts: Sequence[str], options: Enrichment, known: Iterable[str]) -> list[Keyword]:
+    """The keywords of the texts that are kept with a memory, without the `known` words of its text. The Node original
+    knows no such words."""
     if not (texts and options.signature):
         return []
-    words = _terms(texts, options, names)
+    terms = [_terms_of(text, options) for text in texts]
+    words, pairs = _counts(terms)
     own = set(known)
-    return [Keyword(kept(word), term.weight) for word, term in words.items() if word not in own]
+    weights = {pair: gram_weight(pairs) * _ROLE_WEIGHT for one in terms for pair in one.pairs}
+    weights |= {word: word_weight(word, words) * _ROLE_WEIGHT for one in terms for word in one.words}
+    return [Keyword(kept(word), weight) for word, weight in weights.items() if word not in own]
 
 
 def given_terms(
-    texts: Sequence[str], options: Enrichment, weights: QueryWeights, factor: float, *, names: Sequence[str] = ()
+    texts: Sequence[str], options: Enrichment, weights: QueryWeights, factor: float
 ) -> tuple[dict[str, QueryTerm], dict[str, QueryTerm]]:
-    """The words and the pairs of characters that a caller gave for a search, with `factor` on their points."""
+    """The words that a caller gave for a search, and the pairs of characters of texts without a known word, with
+    `factor` on their points."""
     if not (texts and options.signature and factor):
         return {}, {}
-    words = _terms(texts, options, names)
-    grams = sought_grams([_Texts("\n".join(texts))], options, weights) if weights.pairs else {}
-    pairs = {gram: term for gram, term in grams.items() if len(gram) == 2}  # a single character says too little
-    texts_of_words = [frozenset(words_in(text, options, now_ms=0)) for text in texts]
-    forms = [normal_form(text, options) for text in texts]
-
-    def given(terms: Mapping[str, QueryTerm], holders: Sequence[frozenset[str] | str]) -> dict[str, QueryTerm]:
-        number = {term: _first_with(term, holders) for term in terms}
-        return {
-            term: one._replace(factor=one.factor * factor, telling=True, given=number[term])
-            for term, one in terms.items()
-        }
-
-    return given(words, texts_of_words), given(pairs, forms)
+    terms = [_terms_of(text, options) for text in texts]
+    words, pairs = _counts(terms)
+    found: dict[str, QueryTerm] = {}
+    grams: dict[str, QueryTerm] = {}
+    for number, one in enumerate(terms, 1):
+        for word in one.words:
+            found.setdefault(word, QueryTerm(word_weight(word, words) * _ROLE_WEIGHT, factor, given=number))
+        for pair in one.pairs if weights.pairs else ():
+            weight = gram_weight(pairs) * _ROLE_WEIGHT
+            grams.setdefault(pair, QueryTerm(weight, factor * weights.pairs, given=number))
+    return found, grams
 
 
-def _terms(texts: Sequence[str], options: Enrichment, names: Sequence[str]) -> dict[str, QueryTerm]:
-    """The words of the texts, which say something by themselves."""
-    terms = sought_words([_Texts("\n".join(texts))], options, QueryWeights(), now_ms=0, names=names)
-    return {word: term for word, term in terms.items() if not (term.when or term.asks or says_little(word))}
+def _counts(terms: Iterable[_Terms]) -> tuple[int, int]:
+    """How many words, and how many pairs, all texts have together."""
+    sizes = [(len(one.words), len(one.pairs)) for one in terms]
+    return sum(words for words, _pairs in sizes), sum(pairs for _words, pairs in sizes)
 
 
-def _first_with(term: str, holders: Sequence[frozenset[str] | str]) -> int:
-    """The number of the first text that has a term, from 1."""
-    return next((number for number, holder in enumerate(holders, 1) if term in holder), 1)
+@lru_cache(maxsize=4_096)
+def _terms_of(text: str, options: Enrichment) -> _Terms:
+    words = words_in(text, replace(options, dates=False), now_ms=0)
+    telling = tuple(word for word in words if not (is_incidental(word) or says_little(word)))
+    grams, _count = grams_of(normal_form(text, options))
+    pairs = tuple(gram for gram in grams if len(gram) == 2 and not says_little(gram) and gram not in telling)
+    return _Terms(telling, pairs)

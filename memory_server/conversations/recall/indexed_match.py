@@ -126,8 +126,10 @@ def _other_words(others: Sequence[int | str], found: Occurrences, points: Floats
 
 def _different(rows: Integers, values: Integers, count: int) -> Integers:
     """How many different values each of so many rows has."""
-    pairs = np.unique(np.stack((rows, values)), axis=1)
-    return np.bincount(pairs[0].astype(np.int64), minlength=count)
+    spread = int(values.max(initial=0)) + 1
+    pairs = np.sort(rows * spread + values)  # np.unique takes five times as long
+    is_new = np.append(np.ones(min(1, len(pairs)), np.bool_), pairs[1:] != pairs[:-1])
+    return np.bincount(pairs[is_new] // spread, minlength=count)
 
 
 def _of_terms(terms: Sequence[MatchedWord], found: Occurrences, has: Callable[[MatchedWord], bool]) -> Mask:

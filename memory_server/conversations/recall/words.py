@@ -135,7 +135,7 @@ class KeywordOptions:
         messages = _said(memory)
         keywords = self.of_memory(messages, memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
         of_text = [keyword.word for keyword in keywords]
-        keywords += kept_keywords(memory.other_words, self.enrichment, of_text, names=_names_of(messages))
+        keywords += kept_keywords(memory.other_words, self.enrichment, of_text)
         return replace(
             memory,
             words=tuple(sys.intern(keyword.word) for keyword in keywords),
@@ -218,9 +218,10 @@ class KeywordOptions:
         factor = self.emphasis.kept
         if not factor:
             return query
+        pairs = {gram: term for gram, term in query.grams.items() if len(gram) == 2}
         also = {
             kept(word): term._replace(factor=term.factor * factor)
-            for word, term in query.words.items()
+            for word, term in {**pairs, **query.words}.items()
             if not (term.when or term.asks or says_little(word) or is_speaker(word))
         }
         return replace(query, words={**query.words, **also})
