@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from memory_server.kernel.text import Finding
     from memory_server.knowledge.embeddings import TextVectors
     from memory_server.knowledge.service import Knowledge
+    from memory_server.memories.word_giver import WordGiver
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
@@ -169,20 +170,16 @@ class App:
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        from memory_server.upkeep import Maintenance
+        from memory_server.composition import maintenance_of
 
-        async def tidy() -> None:
-            """The record of recalls; vectors of users' memories and of conversations, which are in one table."""
-            with suppress(OSError):
-                await asyncio.to_thread(self.recalls.tidy)
-            meaning = self.knowledge.sessions.meaning
-            await meaning.make_missing()
-            if meaning.embeddings is not None:
-                await self.conversations.tidy_vectors(meaning)
-            else:  # another process may still use them
-                await self.knowledge.store.forget_vectors([], self.clock() - self.settings.storage.keep_ms)
+        return maintenance_of(self.settings, self.home, self.memories, self.recalls)
 
-        return Maintenance(lambda: self.memories.engines, self.home.ledger, self.clock, tidy)
+    @property
+    def word_giver(self) -> WordGiver:
+        """What asks a model for the other words of memories."""
+        from memory_server.composition import word_giver_of
+
+        return word_giver_of(self.settings, self.memories)
 
     @cached_property
     def _knowledge(self) -> Knowledge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable
@@ -26,7 +27,14 @@ from memory_server.storage.repositories import project_at
 if TYPE_CHECKING:
     from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
     from memory_server.llm.chain import ProviderClient
+    from memory_server.memories.memories import Memories
+    from memory_server.memories.recalls import Recalls
+    from memory_server.memories.word_giver import WordGiver
     from memory_server.storage.data_dir import Home
+    from memory_server.upkeep import Maintenance
+
+WORDS_SECONDS = 60.0
+"""For the words of 30 memories, some 2,400 tokens: models of this machine write 40 a second, and nobody waits."""
 
 
 def knowledge_of(
@@ -53,6 +61,42 @@ def knowledge_of(
     store = home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
     families = _ref_options(settings, home), _layer_options(settings, home, folder), _session_options(settings)
     return Knowledge(store, clock, options, *families, *_models(settings, clock, store))
+
+
+def word_giver_of(settings: Settings, memories: Memories) -> WordGiver:
+    """What asks the models of the settings for the other words of memories, as far as they may be asked."""
+    from memory_server.memories.word_giver import WordGiver
+
+    given, knowledge = settings.llm, memories.knowledge
+    models = knowledge.models
+    if models is not None:
+        models = models.patient(WORDS_SECONDS)
+    enabled = settings.gives_words
+    return WordGiver(memories.conversations, memories.services, knowledge.store, models, enabled, given.tokens_per_day)
+
+
+def maintenance_of(settings: Settings, home: Home, memories: Memories, recalls: Recalls) -> Maintenance:
+    """The upkeep of a home: its engines, the record of recalls, vectors and other words."""
+    from memory_server.upkeep import Maintenance
+
+    clock = memories.services.clock
+
+    async def tidy() -> None:
+        """The record of recalls; vectors of users' memories and of conversations, which are in one table."""
+        with suppress(OSError):
+            await asyncio.to_thread(recalls.tidy)
+        meaning = memories.knowledge.sessions.meaning
+        await meaning.make_missing()
+        if meaning.embeddings is not None:
+            await memories.conversations.tidy_vectors(meaning)
+        else:  # another process may still use them
+            await memories.knowledge.store.forget_vectors([], clock() - settings.storage.keep_ms)
+
+    async def give_words() -> None:
+        if settings.gives_words:
+            await word_giver_of(settings, memories).keep_up()
+
+    return Maintenance(lambda: memories.engines, home.ledger, clock, tidy, give_words)
 
 
 def _models(

@@ -40,8 +40,10 @@ class Maintenance:
         ledger: Ledger,
         clock: Callable[[], int],
         tidy_vectors: Callable[[], Awaitable[None]] | None = None,
+        give_words: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._engines, self._ledger, self._clock, self._tidy_vectors = engines, ledger, clock, tidy_vectors
+        self._give_words = give_words
 
     async def overdue(self) -> bool:
         """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
@@ -65,6 +67,12 @@ class Maintenance:
                 except MemoryServerError as error:
                     log.warning("upkeep skipped the vectors: %s", error)
             await asyncio.to_thread(self._ledger.note_run, self._clock())
+            # Last, and after the note: models take minutes, and a process that ends meanwhile has done its upkeep.
+            if self._give_words is not None:
+                try:
+                    await self._give_words()
+                except MemoryServerError as error:
+                    log.warning("upkeep gave no words: %s", error)
             return forgotten
 
 

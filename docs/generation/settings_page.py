@@ -15,7 +15,7 @@ from generation.schemas import Schema, type_of
 
 from memory_server import config
 from memory_server.cli import parser
-from memory_server.config import http_settings, settings
+from memory_server.config import http_settings, llm_settings, settings
 from memory_server.conversations.recall import parameters as recall_parameters
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.knowledge import options as knowledge_options
@@ -46,7 +46,7 @@ def settings_page() -> str:
     """Every setting with its default, its name in the environment and its flag."""
     flags = {action.dest: action.option_strings[0] for action in parser.parser()._actions if action.option_strings}
     schema = config.Settings.model_json_schema()
-    holders = settings, http_settings, knowledge_options, storage_options, recall_parameters
+    holders = settings, http_settings, llm_settings, knowledge_options, storage_options, recall_parameters
     meanings = {place: meaning for module in holders for place, meaning in _meanings(module).items()}
     parts = [SETTINGS_OPENING, "## General\n", _settings_table(schema, "", flags, meanings)]
     for name, section in _sections(schema, schema["$defs"], ""):

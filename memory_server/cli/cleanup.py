@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from memory_server.app import App
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import complain, console, escape
+from memory_server.cli.word_giving import words_after_cleanup
 from memory_server.kernel.lifecycle import Lifecycle
 from memory_server.tools.archive import archived_text, forgotten_text, kept_text
 from sandbox.locale import _, counted
@@ -38,6 +39,7 @@ async def cleanup(app: App, flags: Namespace) -> None:
             console().print(_("[bold]{place}[/]: {text}", escape(cleaned.place), escape(text)))
     if keeps_everything:
         console().print(kept_text(always_kept))
+    await words_after_cleanup(app, only, dry_run=flags.dry_run)
 
 
 async def cleanup_of_knowledge(app: App, flags: Namespace) -> None:

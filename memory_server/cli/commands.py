@@ -168,9 +168,10 @@ def _knowledge(made: ArgumentParser) -> None:
     actions = "list", "show", "document", "projects", "reindex", "cleanup", "delete", "restore", "promote", "assign"
     about = _(
         "document: write pages of notes; reindex: merge notes that say the same; cleanup: archive what is over; "
-        "promote: move an entry (its key) to all projects; assign: give notes to the project of the folder"
+        "promote: move an entry (its key) to all projects; assign: give notes to the project of the folder; "
+        "words: ask the model of [llm] for other words by which memories are found"
     )
-    _argument(made, "action", None, about, choices=(*actions, "history"))
+    _argument(made, "action", None, about, choices=(*actions, "words", "history"))
     _argument(made, "words", "WORDS|ID", _("words, or the number, id or key of an entry, or a project"), nargs="*")
     _argument(made, "--space", None, _("list: only these"), choices=("notes", "sessions", "layers", "refs"))
     _argument(made, "--user", "USER", _("list: only memories of this user"))
@@ -183,7 +184,7 @@ def _knowledge(made: ArgumentParser) -> None:
     _switch(made, "--force", _("document: replace files that are not ours"))
     _switch(made, "--verbose", _("reindex: show what was merged and what was kept apart"))
     _argument(made, "--to", "DIR|PROJECT", _("assign: this project in place of that of the working folder"))
-    _dry_run(made, _("reindex, cleanup, assign: show what would change"))
+    _dry_run(made, _("reindex, cleanup, assign, words: show what would change"))
 
 
 def _mend(add: Add) -> None:

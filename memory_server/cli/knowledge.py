@@ -13,6 +13,7 @@ from memory_server.cli.families import history, nothing_text, print_items
 from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import console, escape
+from memory_server.cli.word_giving import words_of_memories
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.scopes import Scope
@@ -146,6 +147,7 @@ ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[s
     "promote": (_promote, ("id",), True),
     "projects": (projects, ("json",), False),
     "assign": (assign, ("words", "to", "dry_run"), True),
+    "words": (words_of_memories, ("dry_run",), True),
     "history": (_history, ("json", "limit"), False),
 }
 """Each action with what it takes, and whether it changes something."""

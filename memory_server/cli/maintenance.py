@@ -28,6 +28,7 @@ from memory_server.cli.terminal import (
     watched,
     write,
 )
+from memory_server.cli.word_giving import words_finding
 from memory_server.command_table import COMMANDS
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
@@ -268,6 +269,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
             yield Finding("note", _("words"), NO_OPENCC)
         else:
             yield Finding("ok", _("words"), _("all memories were indexed with the present settings"))
+    if (finding_on_words := await words_finding(app)) is not None:
+        yield finding_on_words
     for finding in await examine_sandbox(app.sandbox):
         yield finding
     if tenants := app.home.tenant_names():

@@ -15,6 +15,7 @@ from memory_server.cli.inspection import chosen, whereabouts
 from memory_server.cli.terminal import complain, confirmed, console, escape, time_text
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.history import name_of
+from memory_server.conversations.lifecycle import ASKED_FOR_WORDS
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import PastChange, Undone
@@ -27,6 +28,8 @@ from sandbox.locale import _, joined
 _LOOKED_BACK = 200
 """Changes of each place that are looked at for the last one: a chat reinforces a few memories with each prompt."""
 _SHOWN_STEPS = 20
+_BY_ITSELF = ("reinforced", ASKED_FOR_WORDS)
+"""Steps that nobody would take back."""
 
 
 async def undo(app: App, flags: Namespace) -> None:
@@ -78,11 +81,12 @@ async def _undo_last(app: App, flags: Namespace) -> None:
 
 
 async def _last_change(app: App, flags: Namespace) -> Sequence[PastChange]:
-    """The newest change that somebody made, with all its parts; a recall that only reinforced memories is not one."""
+    """The newest change that somebody made, with all its parts; a recall that only reinforced memories is not one, and
+    neither is a question to a model that gave nothing."""
     conversation = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
     engines = engines_of(app, flags)
     changes = await past_changes(engines, flags, conversation, limit=_LOOKED_BACK, most_steps=USUAL_STEPS)
-    made = [change for change in changes if any(step.what != "reinforced" for step in change.steps)]
+    made = [change for change in changes if any(step.what not in _BY_ITSELF for step in change.steps)]
     return [change for change in made if _id_of(change) == _id_of(made[0])]
 
 

@@ -46,6 +46,7 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
                 "settings": str(_settings_file(flags)),
                 "conversation": project and project.conversation,
                 "paused": pause is not None,
+                "sentForWords": settings.llm.names if settings.gives_words else "",
                 "shared": [known for _place, known in shared if known],
                 "conversations": {name: home.place_of(name) for name in names},
                 "tenants": tenants,
@@ -67,6 +68,8 @@ async def where(settings: Settings, flags: Namespace, folder: Path | None = None
     if refused:
         out.print(_("          `memory-server link --retry-refused` sends them again"))
     out.print(_("memories  {place}\nsettings  {settings_file}", escape(home.shown), escape(known)))
+    if settings.gives_words and settings.llm.providers:
+        out.print(_("words     the clean-up sends memories to {models} for other words", escape(settings.llm.names)))
     if project is not None:
         out.print(
             _(

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, create_model, field_validator
 
 from memory_server.config.http_settings import HttpSettings
+from memory_server.config.llm_settings import LlmSettings
 from memory_server.config.section import GIVEN, Names, Section
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.conversations.recall.parameters import USUAL, Parameters, RecallParameters, RetentionParameters
@@ -189,55 +190,6 @@ class DaemonSettings(Section):
     """Minutes after its last client at which it ends."""
 
 
-class ProviderSettings(Section):
-    """A language model."""
-
-    kind: Literal["openai", "anthropic"]
-    model: str = Field(min_length=1)
-    base_url: str = Field("", pattern=r"^(https?://\S+)?$")
-    key_env: str = Field("", pattern=r"^\w*$")
-    input_price: float = Field(0.0, ge=0)
-    output_price: float = Field(0.0, ge=0)
-
-
-class EmbeddingSettings(Section):
-    """A model that gives texts vectors, by which short-term memories and those of users are found by meaning."""
-
-    model: str = ""
-    """Name of the model; without one, nothing is sent."""
-    base_url: str = Field("", pattern=r"^(https?://\S+)?$")
-    """Where it is, up to `/embeddings`; by default that of OpenAI."""
-    key_env: str = Field("", pattern=r"^\w*$")
-    """Name of the variable that holds the key."""
-    input_price: float = Field(0.0, ge=0)
-    """What a million tokens cost, for the statistics."""
-
-
-class LlmSettings(Section):
-    """Language models of others. Nothing is sent anywhere unless a provider is named here."""
-
-    providers: Annotated[
-        tuple[ProviderSettings, ...],
-        BeforeValidator(lambda given: json.loads(given) if isinstance(given, str) else given),
-        WithJsonSchema({"type": "array", "items": {"type": "object"}}),
-    ] = ()
-    """Models in the order in which they are asked, in the environment as JSON: `[{"kind": "openai", "model": "…",
-    "base_url": "http://127.0.0.1:11434/v1", "key_env": "NAME"}]`. `kind` is `openai`, for all that answer
-    `/chat/completions`, or `anthropic`; `key_env` is the name of the variable that holds the key; `input_price` and
-    `output_price` are for a million tokens."""
-    embeddings: EmbeddingSettings = GIVEN
-    seconds: float = Field(8.0, gt=0, le=600)
-    """Seconds for the whole answer of one model."""
-    total_seconds: float = Field(20.0, gt=0, le=600)
-    """Seconds for all models together."""
-    tokens_per_day: int = Field(200_000, ge=0)
-    """Tokens that all processes on the data folder use in 24 hours; 0: no bound."""
-    extraction_prompt: str | None = None
-    """What a model is told that looks for facts, in place of our prompt."""
-    merge_prompt: str | None = None
-    """What a model is told that changes a memory, in place of our prompt."""
-
-
 class ResultSettings(Section):
     """Results of tools."""
 
@@ -352,6 +304,11 @@ class Settings(Section):
         """Refuse `what`, a command or tool that changes something, if `read_only` is set. Raises ReadOnly."""
         if self.read_only:
             raise ReadOnly("{what} changes something, but `read_only` is set; turn `read_only` off first.", what)
+
+    @property
+    def gives_words(self) -> bool:
+        """Whether memories may be sent to models that give them other words."""
+        return self.llm.words_for_memories and self.compat != "node"
 
     def names_toolset(self, name: str) -> bool:
         """Whether `toolsets` names this one."""

@@ -252,7 +252,9 @@ def _back(view: ConversationState, change: Change) -> Change | None:
         case Restored(reason=reason):
             return Forgotten(known, reason)
         case Edited(edited, original):
-            return Edited(former, known) if (former := merged(edited, original, known)) != known else None
+            # What was sent to a model stays sent: taking its words back must not send the memory again.
+            former = replace(merged(edited, original, known), word_tries=known.word_tries)
+            return Edited(former, known) if former != known else None
         case Reinforced(before=score, after=after):
             # Only the difference is taken back: what later searches added stays.
             return Reinforced(known.id, known.score, known.score - (after - score))

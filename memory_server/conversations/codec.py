@@ -17,7 +17,7 @@ from itertools import count
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from memory_server.conversations.model import MOST_MUTED, LongTermMemory, ShortTermMemory, excess
+from memory_server.conversations.model import MOST_MUTED, MOST_WORD_TRIES, LongTermMemory, ShortTermMemory, excess
 from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
@@ -102,6 +102,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     }
     more: Json = {"pinned": memory.pinned, "indexedWith": memory.indexed_with, "roleWeights": dict(memory.role_weights)}
     more |= {"session": memory.session, "folder": memory.folder, "turn": memory.turn, "muted": list(memory.muted)}
+    more["wordTries"] = memory.word_tries
     if memory.other_words:
         more |= {"otherWords": list(memory.other_words), "otherKeywords": _keywords_json(memory, beside=True)}
     return record | {name: value for name, value in more.items() if value} | dict(memory.extra)
@@ -128,6 +129,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     turn = rest.pop("turn") if _is_text(rest.get("turn")) else None
     muted, weights_given = places_of(rest.get("muted")), _role_weights(rest.get("roleWeights"))
     other_words = _other_words(rest.get("otherWords"))
+    word_tries = rest.pop("wordTries") if _is_tries(rest.get("wordTries")) else 0
     if other_words:
         kept_words, kept_weights = _keywords(rest.pop("otherKeywords", None) or [])
         words += tuple(sys.intern(kept(word)) for word in kept_words)
@@ -152,6 +154,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         turn=turn,
         muted=muted,
         other_words=other_words,
+        word_tries=word_tries,
         extra=_kept(rest),
     )
 
@@ -211,6 +214,10 @@ def reason_of(error: NotARecord | RecursionError) -> str:
 
 def _time_of(record: Json) -> Any:
     return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
+
+
+def _is_tries(value: Any) -> bool:
+    return type(value) is int and 0 < value <= MOST_WORD_TRIES
 
 
 def _is_text(value: Any) -> bool:

@@ -16,6 +16,7 @@ from memory_server.conversations.changes import (
     Change,
     CleanedUp,
     Commit,
+    Edited,
     Forgotten,
     Muted,
     Pinned,
@@ -322,6 +323,8 @@ class _Gone(Done):
 
 
 _ALL = 2**62
+ASKED_FOR_WORDS = _("asked for other words")
+"""What was done to a memory that was sent to a model and got no words."""
 _DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
 """Changes that are named by their class."""
 
@@ -329,6 +332,8 @@ _DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned")
 def step_of(change: Change) -> HistoryStep:
     """What a change did to one memory."""
     match change:
+        case Edited(memory, before) if memory == replace(before, word_tries=memory.word_tries):
+            return HistoryStep(ASKED_FOR_WORDS, memory.id)
         case Reinforced(id=memory_id, before=before, after=after):
             return HistoryStep(_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
         case Pinned(id=memory_id) | Unpinned(id=memory_id):

@@ -32,6 +32,9 @@ EVERYWHERE = "everywhere"
 MOST_MUTED = 50
 """Places in which a memory can be muted: more are hardly chosen one by one."""
 
+MOST_WORD_TRIES = 3
+"""How often a memory is sent to a model that gives it other words: once, and after unusable answers twice more."""
+
 DEFAULT_CONVERSATION = "default"
 """The conversation used when none is named, and the one whose triggers every conversation sees."""
 
@@ -67,6 +70,8 @@ class ShortTermMemory:
     """The places in which it never comes unasked, such as `everywhere` (`muting_places`)."""
     other_words: tuple[str, ...] = ()
     """Texts by which one may ask for it, and which it does not have. Their words are among `words`, with a mark."""
+    word_tries: int = 0
+    """How many of the `MOST_WORD_TRIES` are used up; an answer that can be used takes all. An undo leaves it."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property

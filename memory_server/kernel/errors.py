@@ -78,7 +78,10 @@ class TriggersUnavailable(MemoryServerError):
 
 
 class ModelsFailed(MemoryServerError):
-    """No language model answered so that its answer can be used; the message has the reason of each."""
+    """No language model answered so that its answer can be used; the message has the reason of each. `received`: one of
+    them got the texts all the same."""
+
+    received = False
 
 
 class TextRefused(ModelsFailed):

@@ -43,6 +43,11 @@ def beginning(text: str, most: int = BEGINNING_CHARS) -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text takes: four characters of ASCII are one, and so is each other character."""
+    return -(-sum(1 if char.isascii() else 4 for char in text) // 4)
+
+
 def unreadable(conversations: Mapping[str, object]) -> str:
     """What to do about conversations that could not be read while others were, given with the broken file of each."""
     named = ", ".join(f"{name} ({file})" if file else name for name, file in conversations.items())

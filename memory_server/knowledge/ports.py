@@ -158,6 +158,10 @@ class ModelResponse(Generic[T]):
 class Models(Protocol):
     """Language models, which `llm/` has."""
 
+    def patient(self, seconds: float) -> Models:
+        """The same models with at least so much time, each of them, for what nobody waits for."""
+        ...
+
     async def ask(
         self,
         purpose: str,

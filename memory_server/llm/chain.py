@@ -45,11 +45,12 @@ DAY_MS = 86_400_000
 
 
 class ProviderError(Exception):
-    """An answer that is an error. `rest`: seconds for which the provider asks to be left alone."""
+    """An answer that is an error. `rest`: seconds for which the provider asks to be left alone. `received`: it got the
+    texts, and a second request would hardly get another answer."""
 
-    def __init__(self, said: str, status: int = 0, rest: float = 0.0) -> None:
+    def __init__(self, said: str, status: int = 0, rest: float = 0.0, *, received: bool = False) -> None:
         super().__init__(said)
-        self.status, self.rest = status, rest
+        self.status, self.rest, self.received = status, rest, received or status in OF_THE_TEXT
 
 
 @dataclass(eq=False)
@@ -96,7 +97,8 @@ class ProviderClient:
                 self.failures += 1
                 tired = REST_SECONDS if self.failures >= FAILURES else 0.0
                 self.rests_until = max(self.rests_until, time.monotonic() + max(tired, refusal.rest))
-            raise ProviderError(_("{about}: {what}", name, refusal), refusal.status) from refusal
+            said = _("{about}: {what}", name, refusal)
+            raise ProviderError(said, refusal.status, received=refusal.received) from refusal
         self.failures = 0
         return asked
 
@@ -132,10 +134,10 @@ class ProviderClient:
             raise
         except TimeoutError as error:
             outcome = "timeout"
-            raise ProviderError(_("it took more than {seconds:g} seconds", seconds)) from error
+            raise ProviderError(_("it took more than {seconds:g} seconds", seconds), received=True) from error
         except ValueError as error:
             outcome = _("unusable answer")
-            raise ProviderError(shown(str(error), 100)) from error
+            raise ProviderError(shown(str(error), 100), received=True) from error
         finally:
             took_ms = (time.perf_counter() - began) * 1000
             await self._note(ModelCall(self.clock(), provider.kind, provider.model, purpose, *tokens, took_ms, outcome))
@@ -157,6 +159,11 @@ class FallbackChain:
     seconds: float = 8.0
     total_seconds: float = 20.0
 
+    def patient(self, seconds: float) -> FallbackChain:
+        """The same models with at least so much time, each of them."""
+        total = max(self.total_seconds, seconds * len(self.lines))
+        return FallbackChain(self.lines, max(self.seconds, seconds), total)
+
     async def ask(
         self,
         purpose: str,
@@ -167,6 +174,7 @@ class FallbackChain:
         seconds: float = inf,
     ) -> ModelResponse[T]:
         reasons: list[str] = []
+        received = False
         try:
             async with asyncio.timeout(min(seconds, self.total_seconds)):
                 for line in self.lines:
@@ -177,11 +185,15 @@ class FallbackChain:
                         return await line.call(purpose, self.seconds, forms, partial(reply, given), read)
                     except ProviderError as refusal:
                         reasons.append(str(refusal))
+                        received = received or refusal.received
         except TimeoutError:
+            received = True
             reasons.append(
                 _("no answer came within the {total_seconds:g} seconds of llm.total_seconds", self.total_seconds)
             )
-        raise ModelsFailed("; ".join(dict.fromkeys(reasons)))
+        failure = ModelsFailed("; ".join(dict.fromkeys(reasons)))
+        failure.received = received
+        raise failure
 
 
 @dataclass(eq=False)

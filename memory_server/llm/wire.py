@@ -15,8 +15,9 @@ from sandbox.locale import _
 T = TypeVar("T")
 Kind = Literal["openai", "anthropic"]
 BASES: Mapping[Kind, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
-ANTHROPIC_VERSION, ANTHROPIC_TOKENS = "2023-06-01", 2_048
-"""Anthropic wants a bound of tokens; newer models of OpenAI refuse one."""
+ANTHROPIC_VERSION, ANTHROPIC_TOKENS = "2023-06-01", 4_096
+"""Anthropic wants a bound of tokens, and its oldest models take this one; newer models of OpenAI refuse one. The words
+of 30 memories take some 2,400."""
 BYTES_PER_TOKEN = 3
 """In UTF-8, for an answer that tells no usage: rather too many tokens than too few."""
 MOST_EMBEDDED_BYTES = 8_000

@@ -17,7 +17,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
-from memory_server.kernel.text import Finding, shown
+from memory_server.kernel.text import Finding, estimated_tokens, shown
 from memory_server.kernel.times import DAY_MS, iso
 from sandbox.locale import N_, _, counted
 
@@ -159,8 +159,7 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         rules["same_moment"] = held.adjacent
         line["held"] = {rule: count for rule, count in rules.items() if count}
     line["said"] = shown("".join(message.content for message in last), SAID_CHARS)
-    # About four characters of ASCII are a token, and each other character is one.
-    line |= {"chars": len(text), "tokens": -(-sum(1 if char.isascii() else 4 for char in text) // 4)}
+    line |= {"chars": len(text), "tokens": estimated_tokens(text)}
     return {name: value for name, value in line.items() if value}
 
 

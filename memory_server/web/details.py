@@ -13,6 +13,7 @@ from starlette.responses import Response
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.insight import ExplainedMemory
+from memory_server.conversations.lifecycle import ASKED_FOR_WORDS
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.lifecycle import PastChange
@@ -160,7 +161,7 @@ def _newest_first(changes: Sequence[PastChange], *, uses: bool) -> list[PastChan
 
 
 def _is_use(change: PastChange) -> bool:
-    return all(step.what in ("reinforced", "cleaned up") for step in change.steps)
+    return all(step.what in ("reinforced", "cleaned up", ASKED_FOR_WORDS) for step in change.steps)
 
 
 async def ask(view: View) -> Response:

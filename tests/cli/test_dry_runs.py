@@ -18,6 +18,7 @@ from memory_server.knowledge.sessions.ids import SessionIds
 DRY_RUNS = (
     ("cleanup", "--dry-run"),
     ("knowledge", "cleanup", "--dry-run"),
+    ("knowledge", "words", "--dry-run"),
     ("forget", "apples", "--dry-run"),
     ("forget", "apples", "--for-good", "--dry-run"),
     ("doctor", "--repair", "--dry-run"),

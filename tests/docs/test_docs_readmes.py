@@ -26,6 +26,7 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
         ("docs/how-to/connect-a-client.md", "docs/how-to/connect-a-client.zh-CN.md"),
         ("docs/how-to/edit-by-hand.md", "docs/how-to/edit-by-hand.zh-CN.md"),
         ("docs/how-to/find-by-meaning.md", "docs/how-to/find-by-meaning.zh-CN.md"),
+        ("docs/how-to/find-by-other-words.md", "docs/how-to/find-by-other-words.zh-CN.md"),
         ("docs/how-to/forget-and-erase.md", "docs/how-to/forget-and-erase.zh-CN.md"),
         ("docs/how-to/import-and-export.md", "docs/how-to/import-and-export.zh-CN.md"),
         ("docs/how-to/import-world-info.md", "docs/how-to/import-world-info.zh-CN.md"),

@@ -198,6 +198,7 @@ class Look:
         yield ("doctor", "--repair", "--dry-run")
         yield ("doctor", "--reindex", "--dry-run")
         yield ("knowledge", "reindex", "--dry-run", "--verbose")
+        yield ("knowledge", "words", "--dry-run")
         yield ("tokens", "list")
         yield ("forget", "a", "--dry-run")
         yield ("forget", "猫", "--for-good", "--dry-run")

@@ -1,0 +1,133 @@
+"""`knowledge words`, and the last part of `cleanup`: a model gives other words to memories that have none."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from dataclasses import dataclass, field
+
+from memory_server.app import App
+from memory_server.cli.terminal import complain, console, escape
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import Finding
+from memory_server.kernel.times import DAY_MS
+from memory_server.memories.word_giver import NO_MODEL, Asked
+from sandbox.locale import _, counted, joined
+
+NO_WORDS_WAIT = _("Every memory that may be sent has other words, or was sent before.")
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What the requests of a run came to, and the `models` that answered."""
+
+    requests: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    models: dict[str, None] = field(default_factory=dict)
+
+    def add(self, asked: Asked) -> None:
+        self.requests += bool(asked.sent)
+        self.counts.update(sent=asked.sent, memories=asked.kept.memories, words=asked.kept.words, tokens=asked.tokens)
+        if asked.model:
+            self.models[asked.model] = None
+
+
+async def words_of_memories(app: App, flags: Namespace) -> None:
+    """Ask now for the words of all memories that wait for some, or with --dry-run say how many would be sent."""
+    if flags.dry_run:
+        await _say_what_waits(app, None)
+        return
+    app.word_giver.refuse()
+    if not await _give(app, None):
+        console().print(_("Nothing was sent."))
+
+
+async def words_after_cleanup(app: App, only: str | None, *, dry_run: bool) -> None:
+    """The same after a clean-up, of one conversation or of all, where the settings want it."""
+    if not app.settings.gives_words or not app.settings.llm.providers:
+        return
+    if dry_run:
+        await _say_what_waits(app, only)
+    elif app.paused() is None:
+        await _give(app, only)
+
+
+async def words_finding(app: App) -> Finding | None:
+    """What `doctor` says of memories that are sent for words; None: the settings do not want it."""
+    settings = app.settings
+    if not settings.gives_words:
+        return None
+    about = _("other words")
+    if not settings.llm.providers:
+        return Finding("warning", about, _("llm.words_for_memories is on, but {reason}", NO_MODEL))
+    waiting = await app.word_giver.waiting()
+    now_ms = app.clock()
+    used = await app.knowledge.store.tokens(now_ms - DAY_MS, now_ms)
+    what = _(
+        "the clean-up sends memories to {models} for other words; {memories} wait, and {used:,} tokens were used in 24 "
+        "hours",
+        settings.llm.names,
+        counted(waiting.memories, "memory"),
+        used,
+    )
+    return Finding("ok", about, what)
+
+
+async def _say_what_waits(app: App, only: str | None) -> None:
+    waiting, settings = await app.word_giver.waiting(only), app.settings
+    out = console()
+    if not waiting.memories:
+        out.print(NO_WORDS_WAIT)
+        return
+    text = _(
+        "Would send {memories} in {requests} for other words, which takes about {tokens:,} tokens.",
+        counted(waiting.memories, "memory"),
+        counted(waiting.requests, "request"),
+        waiting.tokens,
+    )
+    out.print(escape(text))
+    if settings.llm.providers:
+        out.print(escape(_("They would go to {models}.", settings.llm.names)))
+    if not settings.llm.providers or not settings.gives_words:
+        out.print(
+            escape(_("Nothing is sent until a model is named under `[llm]` and `words_for_memories` is true there."))
+        )
+
+
+async def _give(app: App, only: str | None) -> int:
+    """Ask, and say what came of it; the number of requests."""
+    async with app.home.ledger.turn() as ours:
+        if not ours:
+            raise InvalidInput("Another process is doing the upkeep of this folder; try again when it is done.")
+        done = _Sum()
+        async for asked in app.word_giver.give(only):
+            done.add(asked)
+            _print_request(asked)
+    if done.requests:
+        console().print(escape(_sum_text(done, app.settings.llm.names)))
+    return done.requests
+
+
+def _print_request(asked: Asked) -> None:
+    if asked.problem:
+        complain(_("{name}: {reason}", asked.place, asked.problem))
+    elif asked.kept.memories:
+        change = _(" (change {change_id})", asked.kept.change_id or "")
+        memories, words = counted(asked.kept.memories, "memory"), counted(asked.kept.words, "word")
+        console().print(
+            _("[bold]{place}[/]: {memories}, {words}{change}", escape(asked.place), memories, words, change)
+        )
+
+
+def _sum_text(done: _Sum, configured: str) -> str:
+    counts = done.counts
+    return _(
+        "Sent {memories} in {requests} to {models}: {worded} have other words now, {words} together. This took "
+        "{tokens:,} tokens.",
+        counted(counts["sent"], "memory"),
+        counted(done.requests, "request"),
+        joined(", ", list(done.models)) or configured,
+        counts["memories"],
+        counted(counts["words"], "word"),
+        counts["tokens"],
+    )
