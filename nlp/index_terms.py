@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from nlp.compounds import other_writings
+from nlp.grams import FUNCTION_CHARACTERS
 from nlp.normal_forms import can_simplify, plain, simplified, without_unseen
 from nlp.once import Once
 from nlp.scripts import EMOJI, LOOKS
-from nlp.stems import stem
+from nlp.stems import says_little, stem
 
 MOST_QUERY_TERMS: Final = 64
 """Terms of a query: those of some 60 Chinese characters; more only cost time."""
+MOST_OTHER_TERMS: Final = 160
+"""Terms of other words: those of 40 texts of five Chinese characters."""
 MOST_TERM_CHARS: Final = 64
 """Characters of a term: longer ones are keys and checksums, which nobody types whole."""
 _UNSPACED: Final = (
@@ -111,6 +114,23 @@ def sought_in(query: str) -> tuple[IndexTerm, ...]:
         if len(found) >= MOST_QUERY_TERMS:
             break
     return tuple(found.values())[:MOST_QUERY_TERMS]
+
+
+def other_terms(texts: Sequence[str], sought: Sequence[IndexTerm]) -> tuple[IndexTerm, ...]:
+    """The distinct terms of other words, which a caller gives beside a query, in order: without those that are `sought`
+    by the query, and without those that say little by themselves."""
+    own = {each.term for each in sought}
+    others: dict[str, IndexTerm] = {}
+    for text in texts:
+        for each in sought_in(text):
+            if each.term not in own and not _says_little(each.word):
+                others.setdefault(each.term, each)
+    return tuple(others.values())[:MOST_OTHER_TERMS]
+
+
+def _says_little(word: str) -> bool:
+    is_letter = len(word) == 1 and word.isascii()
+    return is_letter or says_little(word) or FUNCTION_CHARACTERS.issuperset(word)
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:

@@ -257,7 +257,8 @@ async def search(app: App, flags: Namespace) -> None:
 
 
 async def _entries(app: App, flags: Namespace, asked: Mapping[str, Any]) -> list[Item]:
-    """Notes, facts, entries of layers and refs. None comes where a condition is asked that only memories can meet."""
+    """Notes, facts, entries of layers and refs. None comes where a condition is asked that only memories can meet.
+    Other words count only where there are no words that all must be held: then one of these texts is enough."""
     if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(asked):
         return []
     if flags.family is None and hasattr(flags, "conversation"):
@@ -271,6 +272,10 @@ async def _entries(app: App, flags: Namespace, asked: Mapping[str, Any]) -> list
         archived=bool(asked.get("archived")),
     )
     items = await found(app, flags, sought) if flags.family else await app.memories.engines[1].find(sought)
+    others = asked.get("otherWords", ())
+    if others and not sought.words:
+        meant = {item.key for text in others for item in replace(sought, words=tuple(text.split())).among(items)}
+        items = [item for item in items if item.key in meant]
     return items[::-1] if asked.get("order") == "asc" else items
 
 

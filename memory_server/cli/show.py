@@ -14,12 +14,12 @@ from memory_server.cli.terminal import console, escape, spoken, time_text, write
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.other_words import found_by_text
 from memory_server.conversations.recall.receipts import age_text
 from memory_server.conversations.recall.relevance import age_of
 from memory_server.conversations.recall.words import shown_words, spelt_words
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
+from memory_server.kernel.other_words import found_by_text
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, json_of
 from nlp import is_kept

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.found import Asking
 from memory_server.conversations.model import Memory, ShortTermMemory
-from memory_server.conversations.other_words import other_words_of
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import receipts
@@ -20,6 +19,7 @@ from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.other_words import other_words_of
 from nlp import ROLE_WEIGHTS
 from nlp.index_terms import seen_form
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from memory_server.conversations.changes import Change
 from memory_server.conversations.found import NOTHING_SEARCHED, Asking, Found
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
-from memory_server.conversations.other_words import other_words_of
 from memory_server.conversations.recall.selection import Recall, held_in, reinforcements
 from memory_server.conversations.recall.words import RecallQuery, speakers_of
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
 from memory_server.kernel.messages import NOTHING, Message, Session
+from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.scopes import Scope

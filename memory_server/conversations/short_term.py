@@ -25,13 +25,13 @@ from memory_server.conversations.changes import (
     merged,
 )
 from memory_server.conversations.model import EVERYWHERE, MOST_MUTED, ConversationState, ShortTermMemory, mark_of
-from memory_server.conversations.other_words import other_words_of
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.same_turn import replacing, stored_just_now, with_other_words
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.kernel.messages import NOTHING, Message, Session, context_text, storable, without_surrogates
+from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from nlp import ROLE_WEIGHTS

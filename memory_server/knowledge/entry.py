@@ -154,19 +154,22 @@ EVERYTHING = Filter(archived=None)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search by words. Hits with less than `least_share` of the best score are left off and counted."""
+    """A search by words. Hits with less than `least_share` of the best score are left off and counted. `other_words`:
+    texts for the same, which the caller gives and which count less (word_ranking.py)."""
 
     text: str
     where: Filter = Filter()
     limit: int = 10
     least_share: float = 0.0
+    other_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """An entry that was found. `relevance`: its share of the best score, or 1 where the text was found as it is.
     `matched`: the terms of the query that each of `title`, `tags` and `body` holds, in the order of the query. `score`
-    and `why`, in words for a reader, are set by the toolset (ranking.py)."""
+    and `why`, in words for a reader, are set by the toolset (ranking.py). `other_matched`: the same of the other words.
+    `by_other_words`: the query alone does not find it."""
 
     entry: Entry
     relevance: float
@@ -174,6 +177,8 @@ class Hit:
     scope: Scope
     score: float = 0.0
     why: str = ""
+    other_matched: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: NOTHING)
+    by_other_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +191,8 @@ class Hits:
 
 
 class Share(NamedTuple):
-    """Which terms of a query (`nlp.index_terms.sought_in`) an entry holds in each field: bit n is the term n."""
+    """Which terms of a query (`nlp.index_terms.sought_in`, then `other_terms`) an entry holds in each field: bit n is
+    the term n."""
 
     id: int
     created_ms: int

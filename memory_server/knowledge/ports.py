@@ -68,12 +68,12 @@ class ScopeView(Protocol):
 
     def search(self, query: Query) -> Hits:
         """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
-        newest first."""
+        newest first. Then those that only its other words find (word_ranking.py)."""
         ...
 
     def shares(self, query: Query) -> list[Share]:
-        """The entries that hold terms of the query, or longer terms that begin so (with 3 characters or more), all of
-        them, in no order: which of its terms each field holds. Reads no texts."""
+        """The entries that hold terms of the query or of its other words, or longer terms that begin so (with 3
+        characters or more), all of them, in no order: which of these terms each field holds. Reads no texts."""
         ...
 
     def nearest(self, vector: bytes, where: Filter) -> tuple[list[tuple[int, float]], int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_server.kernel.fusion import fused
@@ -22,7 +22,7 @@ MOST_BOOST, BOOST = 0.3, 0.1
 
 def by_relevance(hits: Iterable[Hit], *, boosted: bool = False) -> list[Hit]:
     """Hits with score and reason. `boosted`: by relevance and how often they were used, which is relevance + min(0.3,
-    0.1 · ln(1 + uses)). Ties keep their order."""
+    0.1 · ln(1 + uses)). Ties keep their order, and what only other words find stays behind what the query finds."""
     ranked = []
     for hit in hits:
         boost = min(MOST_BOOST, BOOST * math.log1p(hit.entry.uses)) if boosted else 0.0
@@ -33,24 +33,31 @@ def by_relevance(hits: Iterable[Hit], *, boosted: bool = False) -> list[Hit]:
             _(", used often +{boost:.2f}", boost) if boost >= 0.005 else "",
         )
         ranked.append(replace(hit, score=hit.relevance + boost, why=why))
-    return sorted(ranked, key=lambda each: -each.score)
+    return sorted(ranked, key=lambda hit: (hit.by_other_words, -hit.score))
 
 
 def why_of(hit: Hit, title: str = _("title")) -> str:
-    """The matched words by field: `数据库 in title and content`. Overlapping pairs are joined again."""
+    """The matched words by field, those of the query first: `数据库 in title and content; 披萨 (given by the caller) in
+    content`. Overlapping pairs are joined again."""
     names = {"title": title, "tags": _("tags"), "body": _("content")}
+    said = [_("{words} in {where}", words, where) for words, where in _places(hit.matched, names)]
+    if not said and not hit.by_other_words:
+        said = [_("its text holds the query as it is")]
+    others = _places(hit.other_matched, names)
+    given = [_("{words} (given by the caller) in {where}", words, where) for words, where in others]
+    return listed("; ", said + given)
+
+
+def _places(matched: Mapping[str, Sequence[str]], names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Matched words that are in the same fields, and what these fields are called."""
     fields: dict[str, list[str]] = {}
-    for field, words in hit.matched.items():
+    for field, words in matched.items():
         for word in joined(words):
             fields.setdefault(word, []).append(names[field])
-    if not fields:
-        return _("its text holds the query as it is")
     places: dict[tuple[str, ...], list[str]] = {}
     for word, found_in in fields.items():
         places.setdefault(tuple(found_in), []).append(word)
-    return listed(
-        "; ", (_("{words} in {where}", ", ".join(words), listed(" and ", where)) for where, words in places.items())
-    )
+    return [(", ".join(words), listed(" and ", where)) for where, words in places.items()]
 
 
 def joined(words: Sequence[str]) -> list[str]:
@@ -91,13 +98,22 @@ RECENCY, RECENCY_PER_HOUR = 0.10, 0.001
 """What a new reference has more, and what it loses of that in an hour (seed 004; its code has the loss)."""
 
 
-def reference_parts(share: Share, terms: int, now_ms: int) -> dict[str, float]:
-    """The parts of a reference's score, for a query of `terms` terms; the score is their sum, at most 1."""
+def reference_parts(
+    share: Share, terms: int, now_ms: int, *, first_other: int | None = None, others_factor: float = 0.0
+) -> dict[str, float]:
+    """The parts of a reference's score, for a query of `terms` terms; the score is their sum, at most 1. Of other
+    words, whose bits begin with `first_other`, n in a field count `others_factor` · n/(n + 1) of it."""
     hours = max(0, now_ms - share.created_ms) / 3_600_000
+
+    def held(bits: int) -> float:
+        others = 0 if first_other is None else (bits >> first_other).bit_count()
+        own = bits.bit_count() - others
+        return own / terms + others_factor * others / (others + 1)
+
     return {
-        N_("summary"): share.title.bit_count() / terms * SUMMARY_WEIGHT,
-        N_("content"): share.body.bit_count() / terms * CONTENT_WEIGHT,
-        N_("tags"): share.tags.bit_count() / terms * TAG_WEIGHT,
+        N_("summary"): held(share.title) * SUMMARY_WEIGHT,
+        N_("content"): held(share.body) * CONTENT_WEIGHT,
+        N_("tags"): held(share.tags) * TAG_WEIGHT,
         N_("recency"): max(0.0, RECENCY - RECENCY_PER_HOUR * hours),
         N_("importance"): IMPORTANCE_WEIGHT * (share.importance or 0.0),
     }

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryServerError
 from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
@@ -19,8 +20,9 @@ from memory_server.knowledge.entry import Archive, Change, Entry, Filter, Hit, H
 from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryStore, ScopeView
-from memory_server.knowledge.ranking import reference_parts, why_of
-from nlp.index_terms import IndexTerm, sought_in
+from memory_server.knowledge.ranking import why_of
+from memory_server.knowledge.ref_ranking import RefScoring, ScoredRef, best_first, words_held
+from nlp.index_terms import sought_in
 from sandbox.locale import _, joined
 
 log = logging.getLogger(__name__)
@@ -95,12 +97,18 @@ class Refs:
         return await self.store.commit(_scope(namespace), decide, Operation("add", by))
 
     async def search(
-        self, query: str, namespace: Namespace | None = None, *, tags: Sequence[str] = (), limit: int | None = None
+        self,
+        query: str,
+        namespace: Namespace | None = None,
+        *,
+        tags: Sequence[str] = (),
+        limit: int | None = None,
+        other_words: Sequence[str] = (),
     ) -> Hits:
         """The refs that hold words of the query, or words that begin so, best first, and how many there are above the
-        least score. Single Latin letters and digits count only where there is nothing else. A query that is an id, or
-        the beginning of exactly one, gives that ref. Raises InvalidInput: the query is empty, or the namespace
-        unknown."""
+        least score; then those that only `other_words` for the same bring above it. Single Latin letters and digits
+        count only where there is nothing else. A query that is an id, or the beginning of exactly one, gives that ref.
+        Raises InvalidInput: the query is empty, the namespace unknown, or the other words are too many or too long."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput("The query is empty; give words, or a referenceId.")
@@ -113,23 +121,29 @@ class Refs:
         sought = sought_in(query)
         sought = tuple(each for each in sought if len(each.word) > 1 or not each.word.isascii()) or sought
         words = " ".join(each.word for each in sought)
-        asked = Query(words or query, Filter(tags=wanted, unexpired_at_ms=now_ms), limit=100)
-        scored = [
-            (min(1.0, sum(parts.values())), share, name, parts)
-            for name in namespaces
-            for share in await self.store.read(_scope(name), lambda held: _shares(held, asked, sought))
-            for parts in (reference_parts(share, max(1, len(sought)), now_ms),)
-        ]
-        best = sorted(
-            (each for each in scored if each[0] >= self.options.min_score),
-            key=lambda each: (-each[0], -each[1].created_ms, -each[1].id),
-        )
+        others = other_words_of(other_words, ()).texts
+        asked = Query(words or query, Filter(tags=wanted, unexpired_at_ms=now_ms), limit=100, other_words=others)
+        scoring = RefScoring(asked, max(1, len(sought)), now_ms, self.options.min_score)
+        refs: list[ScoredRef] = []
+        for name in namespaces:
+            shares = await self.store.read(_scope(name), lambda held: _shares(held, asked))
+            scored = (scoring.scored(share, _scope(name)) for share in shares)
+            refs += [ref for ref in scored if ref is not None]
+        best = best_first(refs)
         found = []
-        for score, share, name, parts in best[: self.options.top_k if limit is None else limit]:
-            there: Entry | None = await self.store.read(_scope(name), methodcaller("get", id=share.id))
+        for ref in best[: self.options.top_k if limit is None else limit]:
+            there: Entry | None = await self.store.read(ref.scope, methodcaller("get", id=ref.share.id))
             if there is not None:  # another process may have removed it just now
-                hit = Hit(self.with_summary(there), score, _matched(share, sought), _scope(name), score)
-                added = (_(what) + f" {part:.3f}" for what, part in parts.items() if part)
+                hit = Hit(
+                    self.with_summary(there),
+                    ref.score,
+                    words_held(ref.share, sought),
+                    ref.scope,
+                    ref.score,
+                    other_matched=words_held(ref.share, scoring.others, scoring.first_other),
+                    by_other_words=ref.by_other_words,
+                )
+                added = (_(what) + f" {part:.3f}" for what, part in ref.parts.items() if part)
                 why = joined("; ", (why_of(hit, title=_("summary")), joined(", ", added)))
                 found.append(replace(hit, why=why))
         return Hits(tuple(found), len(best))
@@ -245,18 +259,19 @@ def summary_of(text: str, most_chars: int) -> str:
     return (cut[: ends[-1]] if ends else cut).rstrip()
 
 
-def _shares(held: ScopeView, query: Query, sought: Sequence[IndexTerm]) -> list[Share]:
-    if sought:
+def _shares(held: ScopeView, query: Query) -> list[Share]:
+    if sought_in(query.text):
         return held.shares(query)
     # Only punctuation, such as `->`: the text as it is written is the one term.
-    found = (each.entry for each in held.search(query).hits)
-    return [Share(each.id, each.created_ms, each.importance, query.text in each.title, 0, 1) for each in found]
-
-
-def _matched(share: Share, sought: Sequence[IndexTerm]) -> dict[str, tuple[str, ...]]:
-    held = {"title": share.title, "tags": share.tags, "body": share.body}
-    words = {name: tuple(each.word for n, each in enumerate(sought) if bits >> n & 1) for name, bits in held.items()}
-    return {name: found for name, found in words.items() if found}
+    found = (hit.entry for hit in held.search(replace(query, other_words=())).hits)
+    shares = {
+        each.id: Share(each.id, each.created_ms, each.importance, query.text in each.title, 0, 1) for each in found
+    }
+    for share in held.shares(query) if query.other_words else ():
+        own = shares.get(share.id, share._replace(title=0, tags=0, body=0))
+        fields = {name: getattr(own, name) | getattr(share, name) << 1 for name in ("title", "tags", "body")}
+        shares[share.id] = own._replace(**fields)
+    return list(shares.values())
 
 
 def _known(namespace: Namespace) -> Namespace:

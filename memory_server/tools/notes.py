@@ -12,7 +12,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
-from memory_server.tools.base.shapes import Offset, Text, between
+from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, between
 from memory_server.tools.base.tool import tool
 from sandbox.locale import _, counted, joined, n_
 
@@ -129,13 +129,16 @@ class RecallResult(Result):
 async def recall(
     call: Call,
     query: Annotated[Text, Field(max_length=10_000), "Words; their order does not matter"],
+    otherWords: OtherWordsOfSearch = [],
     type: Annotated[Type | None, "Only this type"] = None,
     tags: Annotated[list[Text], "With any of these"] = [],
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = 10,
     offset: Offset = None,
 ) -> RecallResult:
     notes, here = call.memories.knowledge.notes, call.project
-    found = await notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0, project=here)
+    found = await notes.recall(
+        query, type, tags=tags, limit=limit, offset=offset or 0, project=here, other_words=otherWords
+    )
     names = await notes.project_names() if notes.project_of(here) is None else {}
     shown = [Note.of(hit, project=names.get(hit.entry.project)) for hit in found.hits]
     return RecallResult.of(found, memories=shown, note=await notes.waiting(here))

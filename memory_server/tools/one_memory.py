@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memory_server.conversations.model import EVERYWHERE, ShortTermMemory, place_text
-from memory_server.conversations.other_words import found_by_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, said_beginning
+from memory_server.kernel.other_words import found_by_text
 from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint

@@ -17,7 +17,7 @@ from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
 from memory_server.knowledge.options import NAMESPACES, Namespace
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
-from memory_server.tools.base.shapes import Offset, Text, between
+from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, between
 from memory_server.tools.base.tool import tool
 from sandbox.locale import _, counted, n_
 
@@ -131,6 +131,7 @@ class SearchData(Result):
 async def memorySearch(
     call: Call,
     query: Annotated[Text, Field(min_length=1, max_length=10_000)],
+    otherWords: OtherWordsOfSearch = [],
     namespace: Name = None,
     tags: Annotated[list[Text], "With any of these"] = [],
     limit: Annotated[int | None, between(1, MAX_LIMIT, "references"), "At most; 5 by default"] = None,
@@ -138,7 +139,7 @@ async def memorySearch(
     why: Annotated[bool, "With the words that matched, and the parts of the score"] = False,
 ) -> DataResult[SearchData]:
     refs = call.memories.knowledge.refs
-    found = await refs.search(query, namespace, tags=tags, limit=limit)
+    found = await refs.search(query, namespace, tags=tags, limit=limit, other_words=otherWords)
     preview = refs.options.include_content if includeContent is None else includeContent
     rows = [_reference(each, refs.options.preview_chars if preview else 0, why=why) for each in found.hits]
     return DataResult(data=SearchData(found=bool(rows), results=rows, total=found.total, query=query))

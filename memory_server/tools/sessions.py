@@ -19,6 +19,7 @@ from memory_server.tools.base.shapes import (
     MessageArgument,
     Messages,
     Offset,
+    OtherWordsOfSearch,
     Text,
     between,
 )
@@ -184,6 +185,7 @@ def _how(done: Outcome, caller: SessionIds) -> dict[str, Any]:
 async def memory_search(
     call: Call,
     query: Annotated[Text, Field(min_length=1, max_length=10_000)],
+    otherWords: OtherWordsOfSearch = [],
     user_id: User = None,
     agent_id: Agent = None,
     run_id: Run = None,
@@ -192,7 +194,9 @@ async def memory_search(
     search_type: Annotated[SearchType, "By words, by meaning, or both"] = "hybrid",
 ) -> SearchResult:
     sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_search")
-    found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
+    found = await sessions.search(
+        caller, query, limit=limit, search_type=search_type, other_words=otherWords, by="memory_search"
+    )
     without = {} if include_metadata else {"metadata": None}
     rows = [_memory(each.entry, caller, score=round(each.score, 4), why=each.why, **without) for each in found.hits]
     return SearchResult(

@@ -11,13 +11,13 @@ from pydantic import Field
 
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.found import Found
-from memory_server.conversations.other_words import private_words_note
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.why import OtherPoints, joined_words, reason
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import StorageError
+from memory_server.kernel.other_words import private_words_note
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import MINUTE_MS

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from memory_server.conversations.other_words import private_words_note
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
 from memory_server.kernel.messages import Message, said_beginning
+from memory_server.kernel.other_words import private_words_note
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso

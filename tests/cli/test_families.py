@@ -102,6 +102,13 @@ def test_a_search_finds_in_all_families_and_a_conversation_only_its_own(filled: 
     assert newest_first == sorted(newest_first, reverse=True)
 
 
+def test_entries_hold_one_of_the_other_words_where_nothing_else_is_asked(filled: Run) -> None:
+    entries = set(STORED) - {"memories", "triggers"}
+    assert {hit["family"] for hit in lines(filled, "search", "--other-words", "zebra, mango")} >= entries
+    assert lines(filled, "search", "--other-words", "zebra, quince") == []
+    assert {hit["family"] for hit in lines(filled, "search", "mango", "--other-words", "zebra")} == set(STORED)
+
+
 @pytest.mark.parametrize(
     ("condition", "entries_too"),
     [

@@ -19,7 +19,6 @@ from memory_server.config import Settings
 from memory_server.config.recall import parameters
 from memory_server.conversations import codec
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.other_words import other_words_of
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
@@ -29,6 +28,7 @@ from memory_server.conversations.recall.selection import Recall
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message, context_text
+from memory_server.kernel.other_words import other_words_of
 from memory_server.memories import forgetting
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call

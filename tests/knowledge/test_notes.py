@@ -23,6 +23,7 @@ from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.notes.pages import MARK, fenced
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.service import Knowledge
+from memory_server.knowledge.sessions.ids import named
 from memory_server.storage.entries.pages import write_pages
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
@@ -54,6 +55,30 @@ def family(folder: Path, **options: Any) -> Knowledge:
 @pytest.fixture
 def notes(knowledge: Knowledge) -> Notes:
     return knowledge.notes
+
+
+async def test_other_words_find_notes_that_the_query_does_not(knowledge: Knowledge) -> None:
+    notes = knowledge.notes
+    await notes.remember("domain", "medicine", "曲唑酮 every evening")
+    await notes.remember("domain", "evening", "安眠药 are in the drawer")
+    assert await topics(notes, "安眠药", reinforce=False) == ["evening"]
+    found = await notes.recall("安眠药", other_words=["曲唑酮", "trazodone"], reinforce=False)
+    assert [hit.entry.title for hit in found.hits] == ["evening", "medicine"]
+    assert found.hits[0].why.startswith("安眠药 in content, relevance 1.00")
+    assert found.hits[1].why.startswith("曲唑酮 (given by the caller) in content, relevance ")
+    assert await topics(notes, "", other_words=["曲唑酮"], reinforce=False) == ["medicine"]
+    assert len(await topics(notes, " ", reinforce=False)) == 2
+
+
+@pytest.mark.parametrize("texts", [[str(number) for number in range(41)], ["x" * 61]])
+async def test_other_words_of_a_search_are_few_and_short(knowledge: Knowledge, texts: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="at most 40 other words, each of at most 60"):
+        await knowledge.notes.recall("pool", other_words=texts)
+    with pytest.raises(InvalidInput, match="at most 40 other words"):
+        await knowledge.refs.search("pool", other_words=texts)
+    sessions = knowledge.sessions
+    with pytest.raises(InvalidInput, match="at most 40 other words"):
+        await sessions.search(sessions.caller(named()), "pool", other_words=texts)
 
 
 async def topics(notes: Notes, query: str = "", **given: Any) -> list[str]:

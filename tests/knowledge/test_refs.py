@@ -21,6 +21,7 @@ from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Filter, Operation, Share
 from memory_server.knowledge.options import Namespace
 from memory_server.knowledge.ranking import reference_parts
+from memory_server.knowledge.ref_ranking import ScoredRef, best_first
 from memory_server.knowledge.refs import RefOptions, Refs, summary_of
 from memory_server.knowledge.service import Knowledge
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -350,3 +351,60 @@ async def test_words_of_one_character_count_only_alone(refs: Refs) -> None:
     await refs.add("data of the plant x 猫")
     assert (await refs.search("data a x")).hits[0].score == pytest.approx(0.75, abs=0.001)
     assert len((await refs.search("x")).hits) == len((await refs.search("猫")).hits) == 1
+
+
+async def test_other_words_find_refs_after_those_of_the_query(refs: Refs, clock: Clock) -> None:
+    trazodone = (await refs.add("trazodone, 50 mg, for insomnia")).entry.ref
+    pill = (await refs.add("the sleeping pill")).entry.ref
+    other = (await refs.add("filler " * 300 + "insomnia")).entry.ref
+    clock.now += 200 * HOUR_MS  # so that nothing counts because it is new
+    assert await ids(refs, "sleeping pill") == [pill]
+    words = ["Trazodone", "insomnia", "pill"]
+    found = await refs.search("sleeping pill", other_words=words)
+    assert [hit.entry.ref for hit in found.hits] == [
+        pill,
+        trazodone,
+    ]  # one other word at the end of a text says too little
+    assert other not in await ids(refs, "sleeping pill", other_words=words)
+    assert found.total == 2
+    first, second = found.hits
+    assert first.score == (await refs.search("sleeping pill")).hits[0].score > second.score
+    assert second.why.startswith("trazodone, insomnia (given by the caller) in summary and content; ")
+    assert (second.matched, second.by_other_words) == ({}, True)
+
+
+async def test_other_words_add_to_a_ref_that_the_query_finds(refs: Refs) -> None:
+    plain = (await refs.add("gateway log of monday")).entry.ref
+    both = (await refs.add("gateway log with a timeout")).entry.ref
+    await refs.add("gateway log of friday")
+    assert (await ids(refs, "gateway log"))[0] != both
+    found = await refs.search("gateway log", other_words=["timeout"])
+    assert found.hits[0].entry.ref == both
+    assert found.hits[0].why.startswith("gateway, log in summary and content; timeout (given by the caller) in summary")
+    assert plain in [hit.entry.ref for hit in found.hits]
+
+
+async def test_other_words_beside_punctuation_or_an_id(refs: Refs) -> None:
+    arrow = (await refs.add("a -> b")).entry.ref
+    word = (await refs.add("arrows of the editor")).entry.ref
+    both = (await refs.add("x -> y, an arrow")).entry.ref
+    assert await ids(refs, "->", other_words=["arrow"]) == [both, arrow, word]
+    assert await ids(refs, arrow, other_words=["arrow"]) == [arrow]
+
+
+@pytest.mark.parametrize("query", ["config GPT5 1", "->", "猫 x", "config"])
+async def test_other_words_that_no_ref_has_change_nothing(refs: Refs, query: str) -> None:
+    for text in ("config of GPT5", "gpt 5 -> config", "猫 x y", "authentication configuration"):
+        await refs.add(text, tags=[text[:3]])
+    assert (await refs.search(query)).hits == (await refs.search(query, other_words=["absent"])).hits
+
+
+def test_a_ref_of_other_words_has_at_most_the_score_of_what_the_query_finds() -> None:
+    def scored(number: int, score: float, *, by_other_words: bool) -> ScoredRef:
+        return ScoredRef(Share(number, NOW, None), SHORT, {"summary": score}, by_other_words)
+
+    own = [scored(1, 0.2, by_other_words=False), scored(2, 0.5, by_other_words=False)]
+    others = [scored(3, 0.1, by_other_words=True), scored(4, 0.4, by_other_words=True)]
+    ranked = best_first([*others, *own])
+    assert [(ref.share.id, ref.score) for ref in ranked] == [(2, 0.5), (1, 0.2), (4, 0.2), (3, 0.05)]
+    assert [ref.score for ref in best_first(others)] == [0.4, 0.1]

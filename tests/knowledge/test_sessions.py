@@ -304,6 +304,25 @@ async def test_what_others_hold_does_not_change_what_is_found(tmp_path: Path, cl
     assert alone == beside
 
 
+async def test_other_words_find_memories_after_those_of_the_query(app: App) -> None:
+    for text in ("takes 曲唑酮 every evening", "asked for a sleeping pill", "likes 披萨"):
+        await said(app.call, "memory_add", messages=text, user_id="alice", mode="direct")
+    await said(app.call, "memory_add", messages="曲唑酮 of bob", user_id="bob", mode="direct")
+    plain = await said(app.call, "memory_search", query="sleeping pill", user_id="alice")
+    assert contents(plain) == ["asked for a sleeping pill"]
+    assert contents(await said(app.call, "memory_search", query="sleeping pill", otherWords=[], user_id="alice")) == [
+        "asked for a sleeping pill"
+    ]
+    words = "trazodone, 曲唑酮"  # some models write a list as one text
+    more = await said(app.call, "memory_search", query="sleeping pill", otherWords=words, user_id="alice")
+    assert contents(more) == ["asked for a sleeping pill", "takes 曲唑酮 every evening"]
+    assert more["memories"][0] == plain["memories"][0]
+    assert more["memories"][1]["why"].startswith("曲唑酮 (given by the caller) in content")
+    assert more["total"] == 2
+    history = (await said(app.call, "memory_get_history", user_id="alice"))["operations"]
+    assert "曲唑酮" not in str(history)
+
+
 async def test_a_hundred_at_once(app: App) -> None:
     adds = [said(app.call, "memory_add", messages=f"tea {n}", user_id=f"user {n % 10}") for n in range(100)]
     ids = [each["memories"][0]["id"] for each in await asyncio.gather(*adds)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nlp.index_terms import MOST_QUERY_TERMS, sought_in, terms_of
+from nlp.index_terms import MOST_OTHER_TERMS, MOST_QUERY_TERMS, other_terms, sought_in, terms_of
 
 TERMS = {
     "数据库连接": ["数据", "据库", "库连", "连接", "接"],
@@ -51,3 +51,25 @@ def test_every_query_that_is_a_piece_of_a_text_shares_its_terms() -> None:
         piece = text[start : start + 2]
         if "，" not in piece:
             assert {each.term for each in sought_in(piece)} <= terms
+
+
+def words_beside(query: str, *texts: str) -> list[str]:
+    return [each.word for each in other_terms(texts, sought_in(query))]
+
+
+def test_other_words_are_terms_of_their_own() -> None:
+    assert words_beside("sleeping pill", "trazodone", "曲唑酮", "Insomnia") == ["trazodone", "曲唑", "唑酮", "insomnia"]
+    assert words_beside("宠物", "貓", "狗") == ["猫", "狗"]
+    assert words_beside("数据", "数据库", "数据库") == ["据库"]  # what the query has too counts once, there
+    assert words_beside("errors", "an Error", "anyhow") == ["anyhow"]
+
+
+def test_other_words_that_say_little_are_no_terms() -> None:
+    assert words_beside("pool", "the", "什么", "的", "C", "5", "C++") == ["c++"]
+
+
+def test_the_last_of_many_other_words_counts_too() -> None:
+    texts = [f"{chr(0x4E00 + 10 * n)}{chr(0x5E00 + 10 * n)}" for n in range(39)]
+    assert words_beside("pool", *texts, "trazodone")[-1] == "trazodone"
+    long = ["".join(map(chr, range(0x4E00 + 60 * n, 0x4E00 + 60 * n + 60))) for n in range(40)]
+    assert len(words_beside("pool", *long)) == MOST_OTHER_TERMS

@@ -258,6 +258,66 @@ async def test_what_no_term_finds_is_found_as_it_is_written(entries: Entries) ->
     assert await found(entries, "%") == []
 
 
+async def test_other_words_bring_more_after_what_the_query_finds(entries: Entries) -> None:
+    await commit(
+        entries,
+        entry("he cannot sleep", key="a", updated_ms=NOW),
+        entry("trazodone and insomnia", key="b", updated_ms=NOW + 1_000),
+        entry("nothing of that", key="c"),
+    )
+    query = Query("sleep", other_words=("trazodone", "Insomnia", "曲唑酮"))
+    own, other = (await search(entries, NOTES, query)).hits
+    assert (own.entry.body, other.entry.body) == ("he cannot sleep", "trazodone and insomnia")
+    assert (own.matched, own.other_matched, own.by_other_words) == ({"body": ("sleep",)}, {}, False)
+    assert (other.matched, other.by_other_words) == ({}, True)
+    assert other.other_matched == {"body": ("trazodone", "insomnia")}
+    assert 0 < other.relevance <= own.relevance == 1
+    assert await found(entries, "sleep") == ["he cannot sleep"]
+    assert await found(entries, "trazodone") == ["trazodone and insomnia"]
+
+
+async def test_other_words_order_what_the_query_finds(entries: Entries) -> None:
+    await commit(
+        entries,
+        entry("sleep here", key="a", updated_ms=NOW + 1_000),
+        entry("sleep trazodone", key="b", updated_ms=NOW),
+        *(entry(f"other text {number}", key=f"c{number}") for number in range(5)),
+    )
+    assert await found(entries, "sleep") == ["sleep here", "sleep trazodone"]
+    assert await found(entries, "sleep", other_words=("trazodone",)) == ["sleep trazodone", "sleep here"]
+    assert await found(entries, "sleep", other_words=("the", "sleep", "什么")) == ["sleep here", "sleep trazodone"]
+
+
+async def test_other_words_come_after_the_text_as_it_is_written(entries: Entries) -> None:
+    await commit(entries, entry("use a -> b"), entry("an arrow"), entry("plain"))
+    assert await found(entries, "->", other_words=("arrow",)) == ["use a -> b", "an arrow"]
+    assert await found(entries, "->", other_words=("absent",)) == ["use a -> b"]
+    (hit,) = (await search(entries, NOTES, Query("", other_words=("arrows",)))).hits
+    assert (hit.entry.body, hit.by_other_words) == ("an arrow", True)
+    assert hit.relevance == pytest.approx(0.3)
+
+
+async def test_other_words_show_nothing_that_is_hidden_or_of_another_scope(store: EntryStore) -> None:
+    await commit(
+        store,
+        entry("pool errors"),
+        entry("connections and errors of the bank", project="bank"),
+        entry("connections that are over", expires_ms=NOW),
+    )
+    await commit(store, entry("connections of bob"), scope=BOB)
+    where = Filter(projects=("",), unexpired_at_ms=NOW)
+    hits = await search(store, NOTES, Query("errors", where, other_words=("connections",)))
+    assert [hit.entry.body for hit in hits.hits] == ["pool errors"]
+    assert (hits.total, hits.left_off) == (1, {"other project": 1, "expired": 1})
+
+
+async def test_shares_tell_other_words_after_those_of_the_query(store: EntryStore) -> None:
+    await commit(store, entry("pool of connections", title="timeout"))
+    query = Query("pool absent", other_words=("timeouts", "pool", "connection"))
+    (share,) = await store.read(NOTES, lambda held: held.shares(query))
+    assert (share.title, share.tags, share.body) == (0b0100, 0, 0b1001)
+
+
 async def test_weak_hidden_and_filtered_matches(store: EntryStore) -> None:
     await commit(
         store,

@@ -92,7 +92,10 @@ def random_entries(rng: random.Random, count: int) -> list[Entry]:
 
 def told(found: Any) -> Any:
     """Hits as they are compared: relevance is the quotient of two sums of logarithms."""
-    hits = [(hit.entry.id, round(hit.relevance, 9), hit.matched) for hit in found.hits]
+    hits = [
+        (hit.entry.id, round(hit.relevance, 9), hit.matched, hit.other_matched, hit.by_other_words)
+        for hit in found.hits
+    ]
     return hits, found.total, dict(found.left_off)
 
 
@@ -114,7 +117,13 @@ async def test_it_finds_what_sqlite_finds_in_the_same_order(store: Any, beside: 
             unexpired_at_ms=rng.choice((None, NOW)),
             untitled=rng.random() < 0.2,
         )
-        query = Query(text, where, limit=rng.choice((3, 200)), least_share=rng.choice((0.0, 0.3)))
+        query = Query(
+            text,
+            where,
+            limit=rng.choice((3, 200)),
+            least_share=rng.choice((0.0, 0.3)),
+            other_words=tuple(rng.sample(WORDS, rng.randint(0, 3))),
+        )
         mine, theirs = [await search(each, NOTES, query) for each in (store, beside)]
         assert told(mine) == told(theirs), query
 

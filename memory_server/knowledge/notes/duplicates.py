@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Final
 from zlib import crc32
 
@@ -36,6 +37,18 @@ class Pair:
     newer: Entry
     dice: float
     differs: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexedNotes:
+    """What a reindex did or would do. `kept_apart`: alike, but with a fact in which they differ."""
+
+    merged: tuple[Pair, ...]
+    kept_apart: tuple[Pair, ...]
+    removed: int
+    remaining: int
+    copy: Path | None = None
+    change_id: str | None = None
 
 
 def text_of(entry: Entry) -> str:

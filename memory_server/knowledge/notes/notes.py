@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from uuid import uuid4
 
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import NOTHING, without_surrogates
+from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import shown
@@ -31,6 +31,7 @@ from memory_server.knowledge.entry import (
     usable,
 )
 from memory_server.knowledge.notes import duplicates
+from memory_server.knowledge.notes.duplicates import ReindexedNotes
 from memory_server.knowledge.notes.pages import KINDS, Kind, page
 from memory_server.knowledge.notes.settling import NOTES, OF_PROJECTS, Moved, Settling, assigning
 from memory_server.knowledge.policies import Options, to_keep
@@ -54,18 +55,6 @@ class Remembered:
 
     action: Literal["created", "updated"]
     similar: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReindexedNotes:
-    """What a reindex did or would do. `kept_apart`: alike, but with a fact in which they differ."""
-
-    merged: tuple[duplicates.Pair, ...]
-    kept_apart: tuple[duplicates.Pair, ...]
-    removed: int
-    remaining: int
-    copy: Path | None = None
-    change_id: str | None = None
 
 
 @dataclass(eq=False)
@@ -152,14 +141,17 @@ class Notes:
         reinforce: bool = True,
         project: Project | None = None,
         unasked: bool = False,
+        other_words: Sequence[str] = (),
     ) -> Hits:
-        """The notes that hold words of `query`, best first; without a query all of them, the most certain and most used
-        first. Each that a query brought counts one reference, unless `reinforce` is False. `unasked`: where the project
-        is not known, only those of none."""
+        """The notes that hold words of `query`, best first, then those that only `other_words` for the same find;
+        without both all of them, the most certain and most used first. Each that a query brought counts one reference,
+        unless `reinforce` is False. `unasked`: where the project is not known, only those of none. Raises InvalidInput:
+        there are too many other words, or one is too long."""
+        others = other_words_of(other_words, ()).texts
         where = await self._where(kind, tags, project)
         if unasked and where.projects is None:
             where = replace(where, projects=("",))
-        if not query.strip():
+        if not (query.strip() or others):
 
             def listed(held: ScopeView) -> Hits:
                 notes = held.entries(where, order="best", limit=limit, offset=offset)
@@ -167,7 +159,8 @@ class Notes:
                 return Hits(hits, held.count(where))
 
             return await self.store.read(NOTES, listed)
-        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self.options.least_share)
+        most, least_share = max(RERANKED, offset + limit), self.options.least_share
+        wanted = Query(without_surrogates(query), where, most, least_share, others)
         found = await self.store.read(NOTES, lambda held: held.search(wanted))
         shown = tuple(by_relevance(found.hits, boosted=True)[offset : offset + limit])
         if reinforce:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsFailed, NothingToKeep, StorageError
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import NOTHING, Message, without_surrogates
+from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.text import shown
 from memory_server.knowledge.embeddings import TextVectors
 from memory_server.knowledge.entry import (
@@ -190,21 +191,31 @@ class Sessions:
         return Outcome(done, "inference", None if facts else _("the model found nothing to keep"), change)
 
     async def search(
-        self, caller: SessionIds, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
+        self,
+        caller: SessionIds,
+        query: str,
+        *,
+        limit: int = 100,
+        search_type: SearchType = "hybrid",
+        other_words: Sequence[str] = (),
+        by: str = "api",
     ) -> SessionHits:
         """Memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). Where the meaning of
-        no model gives that of the query, by words. Raises InvalidInput: the query is empty."""
+        no model gives that of the query, by words. `other_words` for the same count less, and not for the meaning.
+        Raises InvalidInput: the query is empty, or the other words are too many or too long."""
         async with self._noting(caller, "search", by) as doing:
             query, reason, vector = without_surrogates(query), None, b""
             if not query.strip():
                 raise InvalidInput("The query is empty; write words of what you look for.")
+            others = other_words_of(other_words, ()).texts
             if search_type != "text":
                 try:
                     vector = await self._with_models.vector_of(caller, doing, query)
                 except (ModelsFailed, NothingToKeep) as failure:
                     reason = str(failure)
                 search_type = search_type if vector else "text"
-            words = Query(query, where_of(caller), limit if search_type == "text" else FUSED, self.options.least_share)
+            most = limit if search_type == "text" else FUSED
+            words = Query(query, where_of(caller), most, self.options.least_share, others)
 
             def by_vector(held: ScopeView) -> tuple[list[Hit], set[int], int]:
                 """The nearest memories, the numbers of all that are near enough, and how many have no vector."""

@@ -38,20 +38,14 @@ from memory_server.knowledge.entry import (
     json_of,
     seq_of,
 )
-from nlp.index_terms import IndexTerm, index_form, sought_in
+from memory_server.knowledge.word_ranking import Match, Ranked, ranking_of
+from memory_server.storage.entries.conditions import ORDERS, condition_of
+from nlp.index_terms import IndexTerm, other_terms, sought_in
 
 T = TypeVar("T")
 Done = tuple[Entry | None, tuple[int, str | None, int] | None]
 """An entry as it is stored, and the row that tells what it was before; None where nothing is different."""
 COLUMNS = ", ".join(f"e.{name}" for name in FIELDS)
-_ORDERS: Mapping[Order, str] = {
-    "newest": "e.updated_ms DESC, e.id DESC",
-    "made": "e.created_ms DESC, e.id DESC",
-    "oldest": "e.created_ms, e.id",
-    "best": "e.confidence DESC, e.uses DESC, e.updated_ms DESC, e.id DESC",
-    "title": "e.kind, e.title, e.id",
-    "removed": "e.archived_ms DESC, e.id DESC",
-}
 INDEXED = {"title": 10, "tags": 4, "body": 1}
 """The fields of the index, with their weights in BM25."""
 _LEAST_BEGINNING = 3
@@ -121,7 +115,7 @@ class ScopeRows:
         self, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
     ) -> list[Entry]:
         condition, values = self._condition(where)
-        ordered = f"{condition} ORDER BY {_ORDERS[order]} LIMIT ? OFFSET ?"
+        ordered = f"{condition} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?"
         return list(self.rows(ordered, [*values, _EVERY_ROW if limit is None else limit, offset]))
 
     def ids(self, where: Filter) -> list[int]:
@@ -207,25 +201,33 @@ class ScopeRows:
         return former
 
     def search(self, query: Query) -> Hits:
-        sought = sought_in(query.text) if self._number is not None else ()
-        ranked, left_off = self._ranked(query, sought) if sought else ([], Counter())
-        if not ranked and not left_off:
+        sought = sought_in(query.text)
+        others = other_terms(query.other_words, sought)
+        own = self._matches(query, sought)
+        other = self._matches(query, others)
+        if not own:
             as_written = replace(query.where, text=query.text.strip())
-            hits = tuple(Hit(entry, 1.0, NOTHING, self._scope) for entry in self.entries(as_written, limit=query.limit))
-            return Hits(hits, self.count(as_written) if hits else 0)
-        best = ranked[0][1] if ranked else 0.0
-        strong = [each for each in ranked if each[1] / best >= query.least_share]
-        left_off += Counter(weaker=len(ranked) - len(strong))
-        shown = {entry_id: score / best for entry_id, score in strong[: query.limit]}
-        hits = tuple(self._hits(shown, sought))
-        left_off += Counter(damaged=len(shown) - len(hits))
-        return Hits(hits, len(strong), dict(+left_off))
+            if not other:
+                entries = self.entries(as_written, limit=query.limit)
+                hits = tuple(Hit(entry, 1.0, NOTHING, self._scope) for entry in entries)
+                return Hits(hits, self.count(as_written) if hits else 0)
+            if as_written.text:
+                own = [Match(entry_id, 1.0) for entry_id in self._newest(as_written)]
+        ranking = ranking_of(own, other, query.least_share)
+        shown = ranking.entries[: query.limit]
+        hits = tuple(self._hits(shown, sought, others))
+        left_off = ranking.left_off + Counter(damaged=len(shown) - len(hits))
+        return Hits(hits, len(ranking.entries), dict(left_off))
+
+    def _newest(self, where: Filter) -> list[int]:
+        condition, values = self._condition(where)
+        return [row[0] for row in self._selected("e.id", f"{condition} ORDER BY {ORDERS['newest']}", values)]
 
     def shares(self, query: Query) -> list[Share]:
         held: dict[int, list[int]] = {}
-        longer = [
-            replace(each, prefix=each.prefix or len(each.term) >= _LEAST_BEGINNING) for each in sought_in(query.text)
-        ]
+        own = sought_in(query.text)
+        sought = (*own, *other_terms(query.other_words, own))
+        longer = [replace(each, prefix=each.prefix or len(each.term) >= _LEAST_BEGINNING) for each in sought]
         for entry_id, place, number in self._fields_with(longer):
             held.setdefault(entry_id, [0, 0, 0])[place] |= 1 << number
         rows = self._selected("e.id, e.created_ms, e.importance", *self._condition(query.where))
@@ -340,8 +342,10 @@ class ScopeRows:
         values |= {name: tuple(read(values[name], [])) for name in LISTS}
         return Entry(**values | {"metadata": read(values["metadata"], {})})
 
-    def _ranked(self, query: Query, sought: Sequence[IndexTerm]) -> tuple[list[tuple[int, float]], Counter[str]]:
-        """Ids with their scores, best first, and the counts of matches that are hidden."""
+    def _matches(self, query: Query, sought: Sequence[IndexTerm]) -> list[Match]:
+        """The entries that hold a term, best first, also those that are hidden."""
+        if not sought or self._number is None:
+            return []
         where, cases, given = query.where, "", []
         hidden = {
             "expired": Filter(archived=None, unexpired_at_ms=where.unexpired_at_ms),
@@ -359,37 +363,23 @@ class ScopeRows:
             "ORDER BY found.score, e.updated_ms DESC, e.id DESC",
             (*terms, *given, self._number, *values),
         ).fetchall()
-        return [(row[0], row[1]) for row in rows if not row[2]], Counter(row[2] for row in rows if row[2])
+        return [Match(row[0], -row[1], row[2]) for row in rows]
 
-    def _hits(self, shares: Mapping[int, float], sought: Sequence[IndexTerm]) -> Iterator[Hit]:
-        """The entries of `shares` in its order, each with the words of the query that its fields hold."""
-        ids = list(shares)
+    def _hits(
+        self, ranked: Sequence[Ranked], sought: Sequence[IndexTerm], others: Sequence[IndexTerm]
+    ) -> Iterator[Hit]:
+        """These entries, each with the words of the query and the other words that its fields hold."""
+        ids = [each.id for each in ranked]
         by_id = {entry.id: entry for entry in self.rows(f"e.id {self.AMONG}", [self.listed(ids)])}
         matched = self._matched(ids, sought)
-        for entry_id, share in shares.items():
-            if (entry := by_id.get(entry_id)) is not None and entry_id in matched:  # else it is damaged
-                yield Hit(entry, share, matched[entry_id], self._scope)
+        other = self._matched(ids, others) if others else {}
+        for each in ranked:
+            if (entry := by_id.get(each.id)) is not None and each.id in matched:  # else it is damaged
+                hit = Hit(entry, each.relevance, matched[each.id], self._scope, by_other_words=each.by_other_words)
+                yield replace(hit, other_matched=other[each.id]) if other.get(each.id) else hit
 
     def _condition(self, where: Filter) -> tuple[str, list[Any]]:
-        """The conditions of a filter in SQL, with their values."""
-        expired, held = "coalesce(e.expires_ms > ?, TRUE)", where.text
-        each: list[tuple[Any, ...]] = [
-            (where.kinds, f"e.kind {self.AMONG}", self.listed(where.kinds)),
-            (where.projects is not None, f"e.project {self.AMONG}", self.listed(where.projects or ())),
-            (where.reasons, f"e.reason {self.AMONG}", self.listed(where.reasons)),
-            (where.tags, self.TAGGED, self.listed(list(map(index_form, where.tags)))),
-            (where.agent_id is not None, "e.agent_id = ?", where.agent_id),
-            (where.run_id is not None, "e.run_id = ?", where.run_id),
-            (where.archived is not None, f"e.archived_ms IS {'NOT NULL' if where.archived else 'NULL'}"),
-            (where.unexpired_at_ms is not None, expired, where.unexpired_at_ms),
-            (where.expired_by_ms is not None, "e.expires_ms <= ?", where.expired_by_ms),
-            (where.archived_by_ms is not None, "e.archived_ms <= ?", where.archived_by_ms),
-            (held, self.HOLDS, held),
-            (where.untitled, "e.title = ''"),
-            (where.ref_prefix, "substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix),
-        ]
-        chosen = [(sql, values) for given, sql, *values in each if given]
-        return " AND ".join(["TRUE", *(sql for sql, _ in chosen)]), [value for _, values in chosen for value in values]
+        return condition_of(where, self)
 
 
 def _text(value: Any) -> str:

@@ -157,6 +157,8 @@ OtherWords = Annotated[
     "feelings; none for small talk",
 ]
 """What a search looks for beside the words of its messages."""
+OtherWordsOfSearch = Annotated[Words, "Other words for what you look for, which count less"]
+"""The same for a search of entries, which nobody makes unasked."""
 KeptWords = Annotated[Words, "Other words by which one may ask for this later"]
 """By which a memory is found beside its own words."""
 MAX_PATTERN_CHARS = 1_000
