@@ -143,7 +143,7 @@ class MemoryServerPlugin(Star):
         words = other_words(query, otherWords)
         if asked is None or not words:
             return self._say("nothing_for_model")
-        result = await self.memory.recall({**asked, "otherWords": words})
+        result = await self.memory.recall({**asked, "otherWords": words, "flashbacks": 0})
         if "prompt" not in result:
             return self._say("away")
         _keep(self._last, person, [*self._last.get(person, ()), result])

@@ -134,7 +134,7 @@ class MemoryServerProvider(MemoryProvider):
             return json.dumps({"result": _NOTHING}, ensure_ascii=False)
         # Hermes does not search for some messages; then the model's own words are all there is, and not the user's.
         message = self._asked_last or {"role": "assistant", "content": " ".join(words)}
-        found = self._recalled({**self._search(message), "otherWords": words})
+        found = self._recalled({**self._search(message), "otherWords": words, "flashbacks": 0})
         result = (found["prompt"] or _NOTHING) if "prompt" in found else _AWAY
         return json.dumps({"result": result}, ensure_ascii=False)
 

@@ -329,8 +329,9 @@ async def test_the_model_recalls_once_more_with_words_of_its_own(adapter: Any, a
     ]
     assert set(said) == {RECITAL, "明天有点紧张。"}, "what the model looks for is nobody's message"
     assert "调用方还查找了“夜曲”“肖邦”" in await bot.command("为什么")
-    bot.plugin.config = bot.plugin.config | {"language": "en"}
-    assert await look(bot.event) == "Nothing came to mind."
+    bot.plugin.config = bot.plugin.config | {"language": "en", "flashbacks": 2}
+    assert "偶然想起" in await bot.says("在吗")
+    assert await look(bot.event, otherWords=["雨伞"]) == "Nothing came to mind.", "nothing by chance"
 
 
 async def test_the_tool_reaches_no_more_than_what_comes_unasked(adapter: Any, app: App) -> None:
