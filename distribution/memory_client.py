@@ -13,7 +13,9 @@ import ipaddress
 import json
 import logging
 import os
+import re
 import shlex
+import textwrap
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -38,10 +40,24 @@ _COMMANDS = {"recall_turn": "recall", "remember_turn": "remember"}
 """Tools with a command of their own, which asks the shared process and starts it."""
 _FINAL = ("arguments", "form", "size", "not found")
 """Kinds of refusals that the same call would get again."""
+MOST_WORDS, MOST_WORD_CHARS = 40, 60
+"""Other words that a recall takes, and characters of each."""
+_BETWEEN_WORDS = re.compile(r"[,，、;；\n]")
 
 
 _SAYS = {"recall_turn": "prompt", "remember_turn": "stored"}
 """What an answer always says: without it, something else has answered, and a turn is not stored."""
+
+
+def other_words(query: object, words: object) -> list[str]:
+    """What a model gave to a tool that recalls, as the `otherWords` of a recall. Its question is among them, in pieces,
+    and not among the messages: nobody said it. Models also write a list as one text."""
+    if isinstance(words, str):
+        words = _BETWEEN_WORDS.split(words)
+    texts = textwrap.wrap(query, MOST_WORD_CHARS) if isinstance(query, str) else []
+    for word in words if isinstance(words, list) else []:
+        texts.append(str(word).strip()[:MOST_WORD_CHARS].rstrip())
+    return [text for text in dict.fromkeys(texts) if text][:MOST_WORDS]
 
 
 class MemoryFailed(Exception):

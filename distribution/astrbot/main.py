@@ -1,4 +1,5 @@
-"""The memory of memory-server in AstrBot: recalls before the model is asked, remembers after it has answered.
+"""The memory of memory-server in AstrBot: recalls before the model is asked, remembers after it has answered. The
+model may also recall once more, with words of its own, by the tool `recall`.
 
 Whose a memory is: `places` alone decides it. A private talk, a group, and what one user said in groups are three
 conversations; what was told in private is searched in no group, unless the bot's owner allows it.
@@ -19,10 +20,12 @@ from astrbot.api.provider import LLMResponse, ProviderRequest
 from astrbot.api.star import Context, Star
 from astrbot.core.agent.message import TextPart
 
-from .memory_client import MemoryClient, MemoryFailed
+from .memory_client import MemoryClient, MemoryFailed, other_words
 from .sentences import SENTENCES
 
 _BLOCK = re.compile(r"<recalled-memories>.*?</recalled-memories>\s*", re.DOTALL)
+_TOOL = "recall"
+"""The name of the tool for the bot's model."""
 _BEFORE = 2
 """Messages before the current one that a search gets: more of them pull their own topic along."""
 _SHOWN, _CHARS = 8, 80
@@ -75,12 +78,17 @@ class MemoryServerPlugin(Star):
         )
         self._resets: dict[str, int] = {}
         self._paused: set[str] = set()
-        self._last: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._last: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
         self._changes: OrderedDict[str, deque[list[tuple[str, str]]]] = OrderedDict()
         self._to_forget: OrderedDict[str, list[tuple[str, list[str]]]] = OrderedDict()
 
     async def initialize(self) -> None:
         self._paused = set(await self.get_kv_data("paused", []) or [])
+        tool = self.context.get_llm_tool_manager().get_func(_TOOL)
+        if _is_ours(tool):
+            tool.description = self._say("tool")
+            for name, about in tool.parameters["properties"].items():
+                about["description"] = self._say(f"tool_{name}")
 
     async def terminate(self) -> None:
         await self.memory.close()
@@ -92,14 +100,18 @@ class MemoryServerPlugin(Star):
         """Add what comes to mind to the user's message, in place of what came before."""
         req.contexts = [_without_blocks(message) for message in req.contexts]
         talk, text = await self._talk(event), event.message_str.strip()
-        if talk is None or talk.person in self._paused or not text:
+        has_memory = talk is not None and talk.person not in self._paused and text
+        tools = req.func_tool
+        if tools and not (has_memory and self.config["recall_tool"]) and _is_ours(tools.get_tool(_TOOL)):
+            tools.remove_tool(_TOOL)
+        if talk is None or not has_memory:
             return
         cid = req.conversation.cid if req.conversation else ""
         session = f"{cid or event.unified_msg_origin}#{self._resets.get(event.unified_msg_origin, 0)}"
         event.set_extra("memory_session", session)
         name = self._name_of(event)
         before = [{"role": one["role"], "content": said} for one in req.contexts if (said := _said(one))][-_BEFORE:]
-        result = await self.memory.recall({
+        asked = {
             "messages": [*before, {"role": "user", "content": text, "name": name}],
             "conversation_id": talk.stored[0],
             "also": [*talk.stored[1:], *talk.also],
@@ -107,13 +119,35 @@ class MemoryServerPlugin(Star):
             "participants": {"user": {"name": name, "id": event.get_sender_id()}},
             "maxChars": self.config["max_chars"],
             "flashbacks": self.config["flashbacks"],
-        })  # fmt: skip
-        _keep(self._last, talk.person, result)
+        }
+        event.set_extra("memory_recall", (talk.person, asked))
+        result = await self.memory.recall(asked)
+        _keep(self._last, talk.person, [result])
         if block := result.get("prompt"):
             part = TextPart(text=block)
             if hasattr(part, "mark_as_temp"):  # AstrBot 4.24.1 and later: not saved in the history
                 part.mark_as_temp()
             req.extra_user_content_parts.append(part)
+
+    @filter.llm_tool(name=_TOOL)
+    async def recall_by_words(
+        self, event: AstrMessageEvent, query: str = "", otherWords: list[str] | str | None = None
+    ) -> str:
+        """`initialize` puts the words of sentences.py here.
+
+        Args:
+            query(string): What you look for
+            otherWords(array[string]): Other words for it
+        """
+        person, asked = event.get_extra("memory_recall") or ("", None)
+        words = other_words(query, otherWords)
+        if asked is None or not words:
+            return self._say("nothing_for_model")
+        result = await self.memory.recall({**asked, "otherWords": words, "flashbacks": 0})
+        if "prompt" not in result:
+            return self._say("away")
+        _keep(self._last, person, [*self._last.get(person, ()), result])
+        return result["prompt"] or self._say("nothing_for_model")
 
     @filter.on_llm_response()
     async def remember(self, event: AstrMessageEvent, resp: LLMResponse) -> None:
@@ -197,8 +231,9 @@ class MemoryServerPlugin(Star):
         return self._say("undone")
 
     async def _why(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
-        found = (self._last.get(talk.person) or {}).get("shortTerm", {})
-        items = [one for tier in ("topRelevant", "nextRelevant", "randomFlashback") for one in found.get(tier, ())]
+        tiers = ("topRelevant", "nextRelevant", "randomFlashback")
+        found = [result.get("shortTerm", {}) for result in self._last.get(talk.person, ())]
+        items = {one["id"]: one for search in found for tier in tiers for one in search.get(tier, ())}.values()
         # A private memory that the owner lets come in a group is still not shown there.
         told = [one for one in items if not talk.is_group or one.get("keptIn") in (None, *talk.stored)]
         rows = [f"· {_line(one['text'])}\n  {one['reason']}" for one in told]
@@ -265,6 +300,11 @@ class MemoryServerPlugin(Star):
         return SENTENCES[key][self.config["language"] == "en"].format(*values)
 
 
+def _is_ours(tool: Any) -> bool:
+    """Whether a tool is that of this plugin: another one may have its name."""
+    return tool is not None and tool.handler_module_path == __name__
+
+
 def _bounded(name: str, most: int) -> str:
     """A name of the length that the server allows; other names stay other names."""
     mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
@@ -281,8 +321,8 @@ def _keep(among: OrderedDict[str, Any], person: str, value: Any) -> None:
 def _without_blocks(message: dict[str, Any]) -> dict[str, Any]:
     """A message of the history without recalled blocks: AstrBot before 4.24.1 saves them, and they would pile up."""
     content = message.get("content")
-    if isinstance(content, str):
-        return {**message, "content": _BLOCK.sub("", content)} if _BLOCK.match(content) else message
+    if isinstance(content, str):  # what the tool gave was nothing else, and no message may be empty
+        return {**message, "content": _BLOCK.sub("", content) or "…"} if _BLOCK.match(content) else message
     if not isinstance(content, list):
         return message
     kept = [part for part in content if not (isinstance(part, dict) and _BLOCK.match(str(part.get("text", ""))))]

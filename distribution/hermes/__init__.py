@@ -1,4 +1,5 @@
-"""The memory of memory-server in Hermes, as a MemoryProvider: recalls before a turn, remembers after it.
+"""The memory of memory-server in Hermes, as a MemoryProvider: recalls before a turn, remembers after it. The model may
+also recall once more, with words of its own, by the tool `recall`.
 
 Hermes makes a provider for each agent, of its API server for each request, and often forgets to shut it down. So there
 is one client for the whole process, in a thread with an event loop of its own.
@@ -21,7 +22,7 @@ from typing import Any
 
 from agent.memory_provider import MemoryProvider
 
-from .memory_client import MemoryClient
+from .memory_client import MemoryClient, other_words
 
 SETTINGS = {
     "command": ("Command on this machine · 本机的命令", "memory-server"),
@@ -30,8 +31,34 @@ SETTINGS = {
     "seconds": ("Seconds to wait at most, up to 7 · 最多等几秒，不超过 7", "2"),
     "max_chars": ("Characters of memories in a request at most · 每次最多几个字", "600"),
     "flashbacks": ("Memories that come by chance · 偶然想起几条", "0"),
+    "recall_tool": ("Whether the model has the tool recall: yes or no · 给模型工具 recall：yes 或 no", "yes"),
 }
 """What each setting means, and its default."""
+_NO = ("no", "off", "false", "0")
+"""What turns a setting off, as people and programs write it."""
+_TOOL = {
+    "name": "recall",
+    "description": (
+        "Recall once more what was said before. Call it when the user touches something that may have been said before "
+        "and nothing came; not for small talk. · 用户提到以前可能说过的事、却没有想起来时，再想一次；闲聊时不用。"
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What you look for · 要找什么"},
+            "otherWords": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": (
+                    "Other words for it, in the language of the chat: things, people, places, occasions, feelings · "
+                    "别的说法，用聊天的语言：事物、人、地方、场合、心情"
+                ),
+            },
+        },
+    },
+}
+_NOTHING = "Nothing came to mind. · 没有想起什么。"
+_AWAY = "The memory cannot be asked now. · 现在问不到记忆。"
 _FILE, _TOKEN = "memory_server.json", "HERMES_MEMORY_TOKEN"
 _LOCAL = ("cli", "tui", "acp", "desktop")
 """Platforms on which the one who speaks is the owner of this Hermes."""
@@ -76,6 +103,7 @@ class MemoryServerProvider(MemoryProvider):
     def __init__(self) -> None:
         self.conversation = ""
         self._session, self._is_group, self._writes, self._user = "", False, False, ""
+        self._is_begun, self._asked_last = False, dict[str, str]()
         self._settings = {key: default for key, (_about, default) in SETTINGS.items()}
 
     @property
@@ -93,24 +121,43 @@ class MemoryServerProvider(MemoryProvider):
         self._is_group = kwargs.get("chat_type") not in (None, "dm")
         self._writes = kwargs.get("agent_context", "primary") == "primary"
         self._user = kwargs.get("user_name") or ""
+        self._is_begun = True
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
-        return []
+        """The tool `recall`. Hermes also asks before `initialize`, to learn whose a tool is; then it must be there."""
+        is_on = str(self._settings["recall_tool"]).strip().lower() not in _NO
+        return [_TOOL] if not self._is_begun or (self.conversation and is_on) else []
+
+    def handle_tool_call(self, tool_name: str, args: Mapping[str, Any], **_: Any) -> str:
+        words = other_words(args.get("query"), args.get("otherWords"))
+        if tool_name != _TOOL["name"] or not self.conversation or not words:
+            return json.dumps({"result": _NOTHING}, ensure_ascii=False)
+        # Hermes does not search for some messages; then the model's own words are all there is, and not the user's.
+        message = self._asked_last or {"role": "assistant", "content": " ".join(words)}
+        found = self._recalled({**self._search(message), "otherWords": words, "flashbacks": 0})
+        result = (found["prompt"] or _NOTHING) if "prompt" in found else _AWAY
+        return json.dumps({"result": result}, ensure_ascii=False)
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
         """What comes to mind, as a block for the prompt. `session_id` is empty here, so ours is used."""
+        self._asked_last = self._said(query) if query.strip() else {}
         if not self.conversation or not query.strip():
             return ""
-        asked = {
-            "messages": [self._said(query)],
+        return str(self._recalled(self._search(self._asked_last)).get("prompt", ""))
+
+    def _search(self, message: dict[str, str]) -> dict[str, Any]:
+        """The arguments of a recall for a message."""
+        return {
+            "messages": [message],
             "conversation_id": self.conversation,
             "session": self._session,
             "maxChars": int(self._settings["max_chars"]),
             "flashbacks": int(self._settings["flashbacks"]),
         }
+
+    def _recalled(self, asked: dict[str, Any]) -> dict[str, Any]:
         memory, loop = self._memory()
-        found = asyncio.run_coroutine_threadsafe(memory.recall(asked), loop).result(_MOST_SECONDS)
-        return str(found.get("prompt", ""))
+        return asyncio.run_coroutine_threadsafe(memory.recall(asked), loop).result(_MOST_SECONDS)
 
     def sync_turn(
         self,

@@ -7,14 +7,22 @@
 
 const [KEY, BOX, COMMAND] = ['memory_server', 'memory_server.outbox', 'on | off | status | search … | forget …'];
 // An answer waits for a recall, nobody for a delivery; after a failure nobody asks for a while; quick changes are one.
-const MS = { recall: 2000, delivery: 10000, pause: 15000, settle: 1500 };
+// Words: at 20 tokens a second, as a model at home writes, 20 words (60 tokens) take 3 s, and 1 s to read the messages.
+const MS = { recall: 2000, words: 4000, delivery: 10000, pause: 15000, settle: 1500 };
 // Messages sent with a recall; further conversations that the server takes; characters of a memory under an answer.
 const MOST = { messages: 100, also: 20, chars: 400 };
-const DEFAULTS = { on: true, url: 'http://127.0.0.1:8460', token: '', per: 'character' };
+// Messages that the chat's model sees to name words, and characters of each; tokens of its answer; words that the
+// server takes, characters of one, and blanks in one: what has more is a sentence.
+const WORDS = { messages: 4, seen: 1000, tokens: 200, most: 40, chars: 60, blanks: 3 };
+const WORDS_ASKED = 'Name up to 20 other words for what the last message touches and may have been said before in this '
+  + 'chat: things, people, places, occasions, feelings, in the language of the chat. Write only the words, with commas '
+  + 'between them. Where it is small talk, write only -';
+const DEFAULTS = { on: true, url: 'http://127.0.0.1:8460', token: '', per: 'character', words: false };
 const [NOT_IN_CHAT, REFUSED] = [['quiet', 'impersonate'], [400, 413, 414, 415, 422, 431]];
 
 // `due`: a look at the chat that waits; `came` for the newest turn: { key, prompt, items }; `stopping` ends the recall.
-let [pausedUntil, noticed, delivering, due, came, stopping] = [0, false, null, null, null, null];
+// `took`: milliseconds in which words were last named.
+let [pausedUntil, noticed, delivering, due, came, stopping, took] = [0, false, null, null, null, null, null];
 
 const st = () => SillyTavern.getContext();
 const t = (...said) => st().t(...said);
@@ -196,6 +204,30 @@ const itemsOf = ({ shortTerm: { topRelevant, nextRelevant, randomFlashback }, lo
   ...longTerm.activated.map(({ name, prompt }) => ({ text: prompt, trigger: name })),
 ];
 
+// The words of an answer that is a list of words; none if it is anything else, such as a sentence or a single mark.
+export function wordsOf(answer) {
+  const list = String(answer).replace(/<think>[^]*?<\/think>/gi, '').replace(/^```\w*|```$/gm, '').trim();
+  const bare = word => word.replace(/^(\s|[-*•["'“「]|\d+[.)])+|[\s"'”」\]]+$/g, '');
+  const words = list.split(/[,，、;；\n]/).map(bare).filter(Boolean);
+  const blanks = word => word.split(/\s+/).length - 1;
+  const isWord = word => word.length <= WORDS.chars && blanks(word) <= WORDS.blanks && !/[.!?:。！？：<>{}]/.test(word);
+  return words.length > 1 && words.every(isWord) ? [...new Set(words)].slice(0, WORDS.most) : [];
+}
+
+// Other words for what may have been said before, from the chat's own model. What is late counts as nothing.
+async function wordsFor(messages, stop) {
+  const prompt = messages.slice(-WORDS.messages).map(({ name, mes }) => inert(`${name}: ${mes.slice(-WORDS.seen)}`)).join('\n');
+  const began = performance.now();
+  const late = new Promise((_done, fail) => {
+    AbortSignal.any([AbortSignal.timeout(MS.words), stop]).addEventListener('abort', fail);
+  });
+  const asked = Promise.resolve().then(() => st().generateRaw({
+    prompt, systemPrompt: WORDS_ASKED, responseLength: WORDS.tokens, trimNames: false }));
+  const words = await Promise.race([asked, late]).then(wordsOf, () => []);
+  took = performance.now() - began;
+  return words;
+}
+
 globalThis.memory_server_recalls = async (_chat, _size, _abort, type = 'normal') => {
   const { setExtensionPrompt, chat, chatMetadata } = st();
   setExtensionPrompt(KEY, '', 1, 1, false, 0);
@@ -210,6 +242,8 @@ globalThis.memory_server_recalls = async (_chat, _size, _abort, type = 'normal')
     // What a page that was loaded again asks for the same turn leaves no trace.
     const about = { ...at, reinforce: type === 'normal', messages: seen.slice(-MOST.messages).map(asSent) };
     stopping = new AbortController();
+    const otherWords = settings().words ? await wordsFor(seen, stopping.signal) : [];
+    if (otherWords.length) about.otherWords = otherWords;
     const answer = await ask('/v1/recall_turn', about, MS.recall, stopping.signal).catch(away);
     if (typeof answer?.prompt !== 'string') return;
     came = { key, prompt: inert(answer.prompt), items: itemsOf(answer) };
@@ -271,7 +305,10 @@ function draw() {
 async function connection() {
   const { name, tenant, version, paused, status, message } = await ask('/v1/me').catch(error => error);
   const who = version && t`Connected to memory-server ${version}: token ${name ?? '-'}, tenant ${tenant ?? '-'}.`;
-  if (version || status) return paused ? `${who} ${t`The memory is paused: ${paused}.`}` : who ?? message;
+  const state = paused && t`The memory is paused: ${paused}.`;
+  const words = settings().words && took !== null && t`Naming words took ${(took / 1000).toFixed(1)} s the last time.`;
+  if (version) return [who, state, words].filter(Boolean).join(' ');
+  if (status) return message;
   // A page of a foreign origin may read only what needs no preflight, and so no token.
   const refused = await fetch(address('/healthz')).then(answer => answer.status === 403, () => false);
   if (!refused) return t`Nothing answers at ${settings().url}: start “memory-server serve --http”.`;

@@ -27,6 +27,18 @@ HEAD = HEADS["en"]
 FOOT = f"\n</{TAG}>"
 FRAME_CHARS = len(HEAD) + len(FOOT)
 """Characters that the mark adds at most to what it holds; of UTF-8 as many bytes."""
+OTHER_WORDS_ASKED: Mapping[Language, str] = {
+    "en": (
+        "Where the user touches something that may have been said before and no memory of it came, call recall_turn "
+        "with otherWords: things, people, places, occasions, feelings, in the language of the chat."
+    ),
+    "zh": (
+        "用户提到以前可能说过的事、却没有记忆出现时，调用 recall_turn，"
+        "在 otherWords 里写别的说法：事物、人、地方、场合、心情。"
+    ),
+}
+"""What the model of a new session is asked, in the language of its memories. It stands after the block, because it is
+no data."""
 
 
 def _as_written(note: str) -> str:
@@ -135,7 +147,8 @@ def without_recalled(text: str) -> str:
     results = (_around_results,) if _of_a_search(text) else ()
     blocks = (_around_blocks,) if TAG in text.lower() else ()
     torn = (_TORN.split,) if "memory-server" in text else ()
-    for parting in (*results, *blocks, *torn):
+    asked = (_around_requests,) if "otherWords" in text else ()
+    for parting in (*results, *blocks, *torn, *asked):
         parts = [piece for part in parts for piece in parting(part)]
     if "): " in text or "）：" in text:
         beside = [piece for part in parts for piece in _LINE.split(part)]
@@ -189,6 +202,13 @@ def _around_results(text: str) -> list[str]:
             parts.append(text[place : found.start()])
             place = after = end
     return [*parts, text[place:]]
+
+
+def _around_requests(text: str) -> list[str]:
+    parts = [text]
+    for sentence in OTHER_WORDS_ASKED.values():
+        parts = [piece for part in parts for piece in part.split(sentence)]
+    return parts
 
 
 def _of_a_search(text: str) -> bool:

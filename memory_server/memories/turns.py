@@ -19,7 +19,7 @@ from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.readers import way
-from memory_server.kernel.recalled_block import FRAME_CHARS, as_said, marked
+from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
 from memory_server.knowledge.projects import Project
@@ -245,6 +245,17 @@ async def beginning_block(
     came = [(memory, tier) for memories, tier in ((pinned, "pinned"), (last, "last")) for memory in memories]
     items: list[Line] = [{"id": one.id, "tier": tier, "chars": len(one.text)} for one, tier in came]
     return (marked(text, language), items) if text else ("", [])
+
+
+async def other_words_asked(memories: Memories, conversation: Conversation, max_chars: int) -> str:
+    """What the model of a new session is asked: to look again with other words. Empty where there is nothing to find,
+    or no room for it."""
+    kept = await conversation.short_term.memories()
+    if not kept:
+        return ""
+    newest = max(kept, key=lambda memory: memory.time_ms)
+    sentence = OTHER_WORDS_ASKED[memories.language([newest.text])]
+    return sentence if len(sentence) <= max_chars else ""
 
 
 def left_off(

@@ -19,12 +19,13 @@ from sample_memories import DAY, memory
 from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.kernel.messages import Session
-from memory_server.kernel.recalled_block import marked, without_recalled
+from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED, marked, without_recalled
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
 from memory_server.storage.small_files import HOLDS_MS, AnsweredEvents, GivenLines
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T12:00:00Z"
+ASKED = OTHER_WORDS_ASKED["zh"]
 
 
 @pytest.fixture
@@ -64,10 +65,14 @@ def begun(run: Run, source: str, session: str = "new", cwd: str = "/tmp", **abou
 @pytest.mark.parametrize("source", ["startup", "clear"])
 def test_a_new_session_is_told_where_the_last_one_left_off(run: Run, tmp_path: Path, source: str) -> None:
     told(run, tmp_path, "我喜欢披萨", "我们改到周五出发", "机票订好了")
-    assert begun(run, source) == marked(
-        "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1\n"
-        "用户（10 小时前，上午）：机票订好了\n助手（10 小时前，上午）：好2",
-        "zh",
+    assert (
+        begun(run, source)
+        == marked(
+            "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1\n"
+            "用户（10 小时前，上午）：机票订好了\n助手（10 小时前，上午）：好2",
+            "zh",
+        )
+        + f"\n{ASKED}"
     )
 
 
@@ -77,8 +82,8 @@ def test_what_is_pinned_comes_first_and_stays_after_a_compaction(run: Run, tmp_p
     run("pin", allergy["id"])
     pinned = "置顶的记忆：\n用户（12 小时前，早上）：我对花生过敏\n助手（12 小时前，早上）：好0"
     last = "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1"
-    assert begun(run, "startup") == marked(f"{pinned}\n{last}", "zh")
-    assert begun(run, "compact", "earlier") == marked(pinned, "zh")
+    assert begun(run, "startup") == marked(f"{pinned}\n{last}", "zh") + f"\n{ASKED}"
+    assert begun(run, "compact", "earlier") == marked(pinned, "zh") + f"\n{ASKED}"
 
 
 @pytest.mark.parametrize("source", ["resume", "fork", "", "something new"])
@@ -98,6 +103,43 @@ def test_it_is_short_however_long_the_memories_are(run: Run, tmp_path: Path) -> 
         given = event("SessionStart", source="startup", session_id=f"s{flags}")
         said = json.loads(run("hook", *flags, given=given)[1])["hookSpecificOutput"]["additionalContext"]
         assert 200 < len(said) <= (int(flags[1]) if flags else BEGINNING_CHARS)
+
+
+def test_the_model_is_asked_for_other_words_only_where_it_has_the_tool_and_there_is_something_to_find(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert begun(run, "startup", "nothing to find") == ""
+    told(run, tmp_path, "我喜欢披萨")
+    offers = {"turn,insight": True, "default": True, "all": True, "archive": False}
+    for toolsets, has in offers.items():
+        monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", toolsets)
+        assert (ASKED in begun(run, "startup", toolsets)) is has, toolsets
+    monkeypatch.delenv("MEMORY_SERVER_TOOLSETS")
+    for name, tools, has in (
+        ("TOOLS", "forget", False),
+        ("TOOLS", "recall_turn", True),
+        ("EXCLUDE_TOOLS", "recall_turn", False),
+    ):
+        monkeypatch.setenv(f"MEMORY_SERVER_{name}", tools)
+        assert (ASKED in begun(run, "startup", f"{name} {tools}")) is has
+        monkeypatch.delenv(f"MEMORY_SERVER_{name}")
+
+
+def test_what_the_model_is_asked_is_in_the_language_of_the_memories_short_and_never_remembered(
+    run: Run, tmp_path: Path
+) -> None:
+    run("remember", "--session", "earlier", given=[{"role": "user", "content": "We leave on Friday."}])
+    english = OTHER_WORDS_ASKED["en"]
+    run("pin", json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())[0]["id"])
+    block = begun(run, "startup")
+    assert block.endswith(f"\n{english}")
+    assert without_recalled(f"{block}\nWater the garden.") == "Water the garden."
+    assert without_recalled(english) == ""
+    assert max(map(len, OTHER_WORDS_ASKED.values())) <= BEGINNING_CHARS // 4
+    given = event("SessionStart", source="startup", session_id="narrow")
+    said = json.loads(run("hook", "--chars", "300", given=given)[1])["hookSpecificOutput"]["additionalContext"]
+    assert english not in said
+    assert "Friday" in said
 
 
 def test_while_it_is_paused_nothing_is_told(run: Run, tmp_path: Path) -> None:
@@ -138,7 +180,7 @@ def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_al
     [kept] = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
     assert kept["folder"] == str(shop), "the top of the repository"
     assert "密钥" in begun_in(run, shop)
-    assert begun_in(run, garden) == ""
+    assert begun_in(run, garden) == ASKED, "nothing was said here, and a search is of all folders"
 
     def asked(folder: Path, session: str) -> str:
         given = event("UserPromptSubmit", prompt="天气服务的密钥哪天过期？", session_id=session, cwd=str(folder))

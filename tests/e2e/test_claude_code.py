@@ -13,11 +13,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from e2e.messages_api import Call, messages_api
 from http_server import TOKEN, serving
 from linked_machines import token_file
 from shared_process import end_shared
+from web_page import opened
+
+from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED
 
 CLAUDE = shutil.which("claude")
 SERVER = Path(sys.executable).parent / "memory-server"
@@ -144,6 +148,42 @@ def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(u
         assert "sunflower-42" in recalled(asked)
     sessions = {kept["text"].split("\n")[0]: kept["session"] for kept in user.kept("default")}
     assert sessions[FLAT] == first
+
+
+RECITAL = "At my recital I forgot the Chopin nocturne halfway through."
+NERVOUS, WORDS = "I am nervous about tomorrow.", ["piano", "recital", "stage fright", "Chopin"]
+
+
+def test_the_model_looks_again_with_other_words_and_the_receipt_says_who_gave_them(user: User) -> None:
+    user.server("install", "claude-code", "--with-hooks")
+    user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"
+    told = (RECITAL, "The tickets are booked.", "The garden needs water.")
+    for day, text in enumerate(told, 1):  # a session begins with the last two
+        said = {"messages": [{"role": "user", "content": text}]}
+        user.server("--now", f"2026-06-0{day}T12:00:00Z", "call", "remember_turn", json.dumps(said))
+    calls = (
+        ("ToolSearch", {"query": "select:mcp__memory__recall_turn"}),
+        ("mcp__memory__recall_turn", {"messages": [{"role": "user", "content": NERVOUS}], "otherWords": WORDS}),
+    )
+    with messages_api("It went wrong once, and you played on.", *calls) as (address, asked):
+        user.run("claude", "-p", NERVOUS, "--allowedTools", "mcp__memory__recall_turn", ANTHROPIC_BASE_URL=address)
+    assert OTHER_WORDS_ASKED["en"] in asked[0], "the session is asked once, as it begins"
+    assert "nocturne" not in asked[0], "its own words bring nothing"
+    assert "nocturne" in str(_results(asked[-1])[-1])
+    recall = json.loads(user.server("recalls", "--json", "-n", "1"))
+    (item,) = recall["came"]
+    assert (recall["by"], recall["said"], recall["otherWords"]) == ("tool", NERVOUS, WORDS)
+    assert (item["words"], sorted(item["given"])) == ({}, ["chopin", "recit"]), "the user said none of them"
+    end_shared()
+    receipt = anyio.run(receipt_of, user.data, recall["id"])
+    assert "Chopin" in receipt
+    assert "The caller also looked for" in receipt
+
+
+async def receipt_of(data: Path, recall: str) -> str:
+    """What the page says of a recall."""
+    async with opened(data) as page:
+        return (await page.get("recalls", c="default", open=recall, lang="en")).text
 
 
 DENTIST, FORGET = "My dentist is Dr. Halloran on Elm Street.", "Please forget that my dentist is Dr. Halloran."

@@ -89,10 +89,34 @@ def _decorator(*_: Any, **__: Any) -> Any:
     return lambda function: function
 
 
+class Tool:
+    """A tool of a plugin, as AstrBot makes it of `llm_tool`."""
+
+    def __init__(self, name: str, module: str) -> None:
+        self.name, self.handler_module_path, self.description = name, module, ""
+        self.parameters = {"type": "object", "properties": {one: {"type": "x"} for one in ("query", "otherWords")}}
+
+
+class ToolSet:
+    """The tools of a request."""
+
+    def __init__(self, *tools: Tool) -> None:
+        self.tools = list(tools)
+
+    def get_tool(self, name: str) -> Tool | None:
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    get_func = get_tool
+    """So it is called among the tools of all plugins."""
+
+    def remove_tool(self, name: str) -> None:
+        self.tools = [tool for tool in self.tools if tool.name != name]
+
+
 @contextmanager
 def astrbot_api(part: type = TextPart) -> Iterator[Any]:
     """The plugin's module, with stubs in place of AstrBot."""
-    hooks = ("on_llm_request", "on_llm_response", "event_message_type", "after_message_sent", "command")
+    hooks = ("on_llm_request", "on_llm_response", "event_message_type", "after_message_sent", "command", "llm_tool")
     names = {
         "astrbot.api": {"AstrBotConfig": dict, "sp": Store(), "logger": SimpleNamespace(warning=print)},
         "astrbot.api.event": {
@@ -178,8 +202,8 @@ class Event:
         return text
 
 
-def astrbot_context(persona: str = "[%None]") -> Any:
-    """What AstrBot gives to a plugin, with the usual persona."""
+def astrbot_context(persona: str = "[%None]", *tools: Tool) -> Any:
+    """What AstrBot gives to a plugin, with the usual persona, and the `tools` of all plugins."""
 
     class Conversations:
         async def get_curr_conversation_id(self, origin: str) -> str | None:
@@ -187,6 +211,7 @@ def astrbot_context(persona: str = "[%None]") -> Any:
 
     return SimpleNamespace(
         conversation_manager=Conversations(),
+        get_llm_tool_manager=lambda: ToolSet(*tools),
         get_config=lambda umo: {"provider_settings": {"default_personality": persona}},
     )
 

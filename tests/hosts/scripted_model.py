@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 BLOCK = "<recalled-memories>"
 
@@ -18,10 +18,36 @@ def text_of(message: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
 
+class ToolCall(NamedTuple):
+    """What a model answers in place of a text."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+Answer = Callable[[dict[str, Any]], str | ToolCall]
+
+
+def results_of(request: dict[str, Any]) -> list[str]:
+    """What tools gave since the last message of a user."""
+    results: list[str] = []
+    for message in request["messages"]:
+        if message["role"] == "user":
+            results.clear()
+        elif message["role"] == "tool":
+            results.append(text_of(message))
+    return results
+
+
+def tools_of(request: dict[str, Any]) -> dict[str, Any]:
+    """The tools that the model is offered, by name."""
+    return {tool["function"]["name"]: tool["function"] for tool in request.get("tools") or ()}
+
+
 class Model:
     """`requests` are the bodies of all requests, the last one last."""
 
-    def __init__(self, port: int, answer: Callable[[dict[str, Any]], str]) -> None:
+    def __init__(self, port: int, answer: Answer) -> None:
         self.port, self.answer = port, answer
         self.requests: list[dict[str, Any]] = []
 
@@ -49,8 +75,22 @@ def _asked(request: dict[str, Any]) -> str:
     return text_of([each for each in request["messages"] if each["role"] == "user"][-1])
 
 
+Parts = tuple[tuple[dict[str, Any], str | None], ...]
+
+
+def _forms(said: str | ToolCall) -> tuple[dict[str, Any], Parts]:
+    """An answer as one message, and in parts with the reason why it ended."""
+    if isinstance(said, str):
+        first = {"role": "assistant", "content": said[:2]}
+        return {"role": "assistant", "content": said}, ((first, None), ({"content": said[2:]}, None), ({}, "stop"))
+    arguments = json.dumps(said.arguments, ensure_ascii=False)
+    call = {"id": "call_1", "type": "function", "function": {"name": said.name, "arguments": arguments}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return message, ((message | {"tool_calls": [call | {"index": 0}]}, None), ({}, "tool_calls"))
+
+
 @contextmanager
-def scripted_model(answer: Callable[[dict[str, Any]], str] = lambda request: "好的。") -> Iterator[Model]:
+def scripted_model(answer: Answer = lambda request: "好的。") -> Iterator[Model]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -66,15 +106,11 @@ def scripted_model(answer: Callable[[dict[str, Any]], str] = lambda request: "�
             model.requests.append(body)
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             about = {"id": "x", "created": 1, "model": "scripted", "usage": usage}
+            message, parts = _forms(said)
             if not body.get("stream"):
-                choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+                choice = {"index": 0, "message": message, "finish_reason": parts[-1][1]}
                 self._send(json.dumps({**about, "object": "chat.completion", "choices": [choice]}).encode())
                 return
-            parts: tuple[tuple[dict[str, str], str | None], ...] = (
-                ({"role": "assistant", "content": said[:2]}, None),
-                ({"content": said[2:]}, None),
-                ({}, "stop"),
-            )
             lines = [
                 {
                     **about,

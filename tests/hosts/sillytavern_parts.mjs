@@ -49,7 +49,7 @@ Object.assign(globalThis, {
 });
 
 // As the program serves it: the folder of the extension is in its address.
-const { activate, conversationOf, hashOf, inert, reconciled, turnsOf } = await import(process.argv[2]);
+const { activate, conversationOf, hashOf, inert, reconciled, turnsOf, wordsOf } = await import(process.argv[2]);
 const user = (mes, turn, more = {}) => ({ is_user: true, name: '小明', mes, extra: turn ? { [KEY]: { turn } } : {}, ...more });
 const lin = (mes, more = {}) => ({ is_user: false, name: '林', mes, extra: {}, ...more });
 const entry = (turn, chat = 'one') => ({ chat, hash: hashOf(turn), conversation_id: 'Lin' });
@@ -69,6 +69,14 @@ for (const text of ['{{setvar::x::1}}', '{{{user}}}', '<USER> <char> <CHARIFNOTG
   assert.ok(!/\{\{|<(user|char|bot)/i.test(inert(text)), inert(text));
 }
 assert.equal(inert('a {b} <b> {c'), 'a {b} <b> {c');
+
+// Words: a list or nothing
+const listed = ['芝麻、打雷，害怕; 橘猫\n3. 宠物', 'a, b', '["vet", "cat food"]', '<think>A cat?\nYes.</think>\n- vet\n- cat food', '```\nvet, cat\n```'];
+assert.deepEqual(listed.map(answer => wordsOf(answer).join('|')), ['芝麻|打雷|害怕|橘猫|宠物', 'a|b', 'vet|cat food', 'vet|cat food', 'vet|cat']);
+const unlisted = ['', '-', '无', 'cat', 'Your cat, I think, is called Sesame now.', '好的！芝麻、打雷', "I'm sorry, but I can't help with that one.",
+  '其他说法：芝麻、打雷', 'x, {{setvar::a::b}}', `${'猫'.repeat(61)}、狗`, undefined];
+for (const answer of unlisted) assert.deepEqual(wordsOf(answer), [], answer);
+assert.equal(wordsOf(Array.from({ length: 90 }, (_each, number) => `w${number}`).join(', ')).length, 40);
 
 // Names
 const names = {};
@@ -130,6 +138,46 @@ await said('二');
 await answered('乙');
 await said('三');
 assert.deepEqual(calls().map(call => call[0]), ['recall_turn', 'remember_turn', 'recall_turn']);
+
+// Other words: only where the person wants them, once for a turn, and never those of an answer that fails or is late
+let quiet = [];
+let named = () => '芝麻、打雷';
+context.generateRaw = async given => { quiet.push(given); return named(given); };
+const wordsSent = async mes => {
+  await said(mes);
+  const sent = calls().filter(call => call[0] === 'recall_turn').map(call => call[1].otherWords);
+  await answered('嗯');
+  return sent;
+};
+assert.deepEqual([context.extensionSettings[KEY].words, await wordsSent('没问'), quiet], [false, [undefined], []]);
+context.extensionSettings[KEY].words = true;
+assert.deepEqual(await wordsSent('它{{user}}怕什么？'), [['芝麻', '打雷']]);
+assert.equal(quiet.length, 1);
+assert.match(quiet[0].prompt, /小明: 它\{ \{user\}\}怕什么？$/);
+assert.equal(quiet[0].prompt.split('\n').length, 4);
+await globalThis.memory_server_recalls([], 4096, () => {}, 'swipe');
+assert.deepEqual([calls(), quiet.length], [[], 1], 'a swipe has the words of its turn');
+for (const odd of [() => '我不知道。', () => { throw new Error('no'); }, () => null]) {
+  named = odd;
+  assert.deepEqual(await wordsSent('还有呢'), [undefined]);
+}
+named = () => new Promise(() => {});
+const { timeout } = AbortSignal;
+const limits = [];
+AbortSignal.timeout = limit => (limits.push(limit), timeout.call(AbortSignal, limit === 4000 ? 20 : limit));
+const [lively] = await Promise.all([wordsSent('再问'), new Promise(done => { setTimeout(done, 100); })]); // keeps Node alive
+AbortSignal.timeout = timeout;
+assert.deepEqual([lively, limits.filter(limit => limit < 10_000)], [[undefined], [4000, 2000]], 'not that of a delivery');
+context.chat.push(user('停'));
+await emit('MESSAGE_SENT', context.chat.length - 1);
+const running = globalThis.memory_server_recalls([], 4096, () => {}, undefined);
+for (let turn = 0; turn < 50; turn++) await null;
+await emit('GENERATION_STOPPED');
+await running;
+context.extensionSettings[KEY].words = false;
+await answered('嗯');
+await said('三');
+calls();
 
 // Away: one notice, nothing lost, in order
 const silent = () => { throw new TypeError('Failed to fetch'); };

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hosts.astrbot_process import MEMORY, AstrBot
 from hosts.onebot import OneBot
-from hosts.scripted_model import Model, scripted_model
+from hosts.scripted_model import Model, ToolCall, results_of, scripted_model, tools_of
 from http_server import TOKEN, serving
 from shared_process import only_process
 
@@ -141,6 +141,49 @@ async def _commands(chat: OneBot) -> None:
     assert "花生酱" in await asked("/记忆 找 花生", *MING)
     assert "不记" in await asked("/记忆 暂停", *MING)
     assert "又开始" in await asked("/记忆 暂停", *MING)
+
+
+RECITAL, NERVOUS = "弹肖邦的夜曲，手一直抖，最后还是弹完了", "明天有点紧张。"
+WORDS = ["钢琴", "演出", "肖邦", "夜曲"]
+
+
+def _names_other_words(request: dict[str, Any]) -> str | ToolCall:
+    """The model calls the tool `recall` once, where it has it and the user is nervous."""
+    asked = json.dumps(request["messages"][-1], ensure_ascii=False)
+    if "recall" in tools_of(request) and NERVOUS in asked:
+        return ToolCall("recall", {"query": "以前的演出", "otherWords": WORDS})
+    return "好的。"
+
+
+async def test_the_bots_model_recalls_once_more_with_words_of_its_own(tmp_path: Path) -> None:
+    with scripted_model(_names_other_words) as model:
+        data, bot = tmp_path / "memory", AstrBot(tmp_path / "bot", model)
+        usual: dict[str, Any] = {"flashbacks": 0, "seconds": 20.0}
+        bot.add_plugin(command=f"{MEMORY} --data-dir {data} --now {MONDAY}", **usual)
+        async with chatting(bot) as chat:
+            await chat.ask(RECITAL, *MING)
+            await until(lambda: _count(data, {"qq/user/10001": 1}))
+        bot.set(command=f"{MEMORY} --data-dir {data} --now {THURSDAY}", **usual)
+        async with chatting(bot) as chat:
+            await chat.ask(NERVOUS, *MING)
+            last = model.requests[-1]
+            (result,) = results_of(last)
+            assert model.block(NERVOUS) == ""
+            assert RECITAL in result
+            assert "小明（3 天前" in result
+            tool = tools_of(last)["recall"]
+            assert "用户提到" in tool["description"]
+            assert tool["parameters"]["properties"]["otherWords"]["items"] == {"type": "string"}
+            assert "查找了“夜曲”“肖邦”" in (await chat.ask("/记忆 为什么", *MING))[0]
+            await chat.ask("换个话题", *MING)
+            assert RECITAL not in json.dumps(model.requests[-1]["messages"][-4:], ensure_ascii=False), "old results go"
+            await chat.ask(NERVOUS, *HONG)
+            assert results_of(model.requests[-1]) == ["没有想起什么。"]
+            await until(lambda: _count(data, {"qq/user/10001": 3, "qq/user/10002": 1}))
+        bot.set(command=f"{MEMORY} --data-dir {data}", recall_tool=False, **usual)
+        async with chatting(bot) as chat:
+            await chat.ask(NERVOUS, *MING)
+            assert "recall" not in tools_of(model.requests[-1])
 
 
 def _texts(data: Path, conversation: str) -> list[str]:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hosts.adapters import Event, TemporaryPart, astrbot_api, astrbot_context, memory_of
+from hosts.adapters import Event, TemporaryPart, Tool, ToolSet, astrbot_api, astrbot_context, memory_of
 from hosts.environments import DISTRIBUTION
 
 from memory_server import App, Settings
@@ -41,7 +41,8 @@ class Bot:
 
     def __init__(self, adapter: Any, app: App, persona: str = "[%None]", **settings: Any) -> None:
         self.adapter = adapter
-        self.plugin = adapter.MemoryServerPlugin(astrbot_context(persona), USUAL | settings)
+        self.tool = Tool("recall", adapter.__name__)
+        self.plugin = adapter.MemoryServerPlugin(astrbot_context(persona, self.tool), USUAL | settings)
         self.plugin.memory = memory_of(app, adapter)
         self._number = 0
 
@@ -51,7 +52,11 @@ class Bot:
         """What the model gets beside the message. `answer` None: the bot is not meant."""
         self._number += 1
         event = Event(text, **{"number": str(self._number), "to_bot": answer is not None, **more})
-        request = SimpleNamespace(contexts=list(contexts), extra_user_content_parts=[], conversation=None)
+        tools = ToolSet(self.tool, Tool("weather", "another"))
+        request = SimpleNamespace(
+            contexts=list(contexts), extra_user_content_parts=[], conversation=None, func_tool=tools
+        )
+        self.event = event
         if event.get_group_id():
             await self.plugin.overhear(event)
         if answer is not None:
@@ -302,11 +307,88 @@ async def test_a_person_pauses_and_goes_on(adapter: Any, app: App) -> None:
     assert "又开始" in await again.command("暂停", group="777")
 
 
+RECITAL = "弹肖邦的夜曲，手一直抖，最后还是弹完了"
+
+
+async def test_the_model_recalls_once_more_with_words_of_its_own(adapter: Any, app: App) -> None:
+    bot = Bot(adapter, app)
+    await bot.says(RECITAL)
+    await bot.reset()
+    assert await bot.says("明天有点紧张。") == ""
+    look = bot.plugin.recall_by_words
+    assert await look(bot.event, "钥匙", ["雨伞"]) == "没有想起什么。"
+    for words in (["肖邦", "夜曲"], "肖邦、夜曲", [" 肖邦 ", "", 7, "夜曲", "紧" * 90]):
+        assert "夜曲" in await look(bot.event, otherWords=words)
+    for nothing in ({}, {"query": " "}, {"otherWords": None}, {"otherWords": {"a": 1}}):
+        assert await look(bot.event, **nothing) == "没有想起什么。"
+    said = [
+        each["content"]
+        for tool, asked in bot.plugin.memory.asked
+        if tool == "recall_turn"
+        for each in asked["messages"]
+    ]
+    assert set(said) == {RECITAL, "明天有点紧张。"}, "what the model looks for is nobody's message"
+    assert "调用方还查找了“夜曲”“肖邦”" in await bot.command("为什么")
+    bot.plugin.config = bot.plugin.config | {"language": "en", "flashbacks": 2}
+    assert "偶然想起" in await bot.says("在吗")
+    assert await look(bot.event, otherWords=["雨伞"]) == "Nothing came to mind.", "nothing by chance"
+
+
+async def test_the_tool_reaches_no_more_than_what_comes_unasked(adapter: Any, app: App) -> None:
+    for allowed in (False, True):
+        bot = Bot(adapter, app, private_in_groups=allowed)
+        await bot.says(RECITAL, number=f"p{allowed}")
+        for person, comes in (
+            ({"group": "777"}, allowed),
+            ({"group": "777", "sender": "10002"}, False),
+            ({"sender": "10002"}, False),
+        ):
+            await bot.says("明天有点紧张。", **person)
+            assert ("夜曲" in await bot.plugin.recall_by_words(bot.event, otherWords=["肖邦", "夜曲"])) is comes
+
+
+async def test_the_tool_is_offered_only_where_there_is_a_memory_and_the_owner_wants_it(adapter: Any, app: App) -> None:
+    def offered(bot: Bot) -> list[str]:
+        return [tool.name for tool in bot.request.func_tool.tools]
+
+    bot = Bot(adapter, app)
+    await bot.says("在吗")
+    assert offered(bot) == ["recall", "weather"]
+    await bot.says("在吗", sender="")
+    assert offered(bot) == ["weather"]
+    await bot.command("暂停")
+    await bot.says("在吗")
+    assert offered(bot) == ["weather"]
+    assert await bot.plugin.recall_by_words(bot.event, otherWords=["猫"]) == "没有想起什么。"
+    off = Bot(adapter, app, recall_tool=False)
+    await off.says("在吗")
+    assert offered(off) == ["weather"]
+    off.tool.handler_module_path = "another"
+    await off.says("在吗")
+    assert offered(off) == ["recall", "weather"], "one of that name that is not ours stays"
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+async def test_the_tool_is_described_in_the_language_of_the_bot(adapter: Any, app: App, language: str) -> None:
+    bot = Bot(adapter, app, language=language)
+    await bot.plugin.initialize()
+    told = [bot.tool.description, *(each["description"] for each in bot.tool.parameters["properties"].values())]
+    assert [bool(re.search("[一-鿿]", text)) for text in told] == [language == "zh"] * 3
+
+
+async def test_what_the_tool_gave_does_not_pile_up_in_the_history(adapter: Any, app: App) -> None:
+    block = "<recalled-memories>\n旧\n</recalled-memories>"
+    bot = Bot(adapter, app)
+    await bot.says("在吗", contexts=[{"role": "tool", "tool_call_id": "1", "content": block}])
+    assert bot.request.contexts == [{"role": "tool", "tool_call_id": "1", "content": "…"}]
+
+
 async def test_a_memory_that_is_absent_stops_nothing(adapter: Any) -> None:
     plugin = adapter.MemoryServerPlugin(astrbot_context(), USUAL | {"command": "no-such-command-here"})
     event = Event(ASK)
-    request = SimpleNamespace(contexts=[], extra_user_content_parts=[], conversation=None)
+    request = SimpleNamespace(contexts=[], extra_user_content_parts=[], conversation=None, func_tool=None)
     await plugin.recall(event, request)
+    assert await plugin.recall_by_words(event, otherWords=["牙"]) == "现在问不到记忆。"
     await plugin.remember(event, SimpleNamespace(role="assistant", completion_text="好的。"))
     (said,) = [each async for each in plugin.command(Event("记忆 看"))]
     assert said.startswith("记忆没有做到：")

@@ -16,7 +16,7 @@ import httpx2 as httpx
 import pytest
 from hosts.astrbot_process import MEMORY, free_port
 from hosts.environments import environment, install_adapter
-from hosts.scripted_model import Model, scripted_model
+from hosts.scripted_model import Model, ToolCall, results_of, scripted_model, tools_of
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("shared")]
 VERSION = "0.19.0"
@@ -135,6 +135,37 @@ def test_two_users_with_the_same_first_words_are_apart(tmp_path: Path, model: Mo
         assert "林小满" not in asked(f"{ASK}我是鲍勃", "bob", "换个话题")
         assert "林小满" not in asked(f"{ASK}我没有名字", "", "换个话题")
         assert "没有名字" not in asked(f"{ASK}是我", "alice", "再换个话题")
+
+
+RECITAL, NERVOUS = "弹肖邦的夜曲，手一直抖，最后还是弹完了", "明天有点紧张。"
+
+
+def _names_other_words(request: dict[str, Any]) -> str | ToolCall:
+    """The model calls the tool `recall` once, where it has it and the user is nervous."""
+    asked = json.dumps(request["messages"][-1], ensure_ascii=False)
+    if "recall" in tools_of(request) and NERVOUS in asked:
+        return ToolCall("recall", {"otherWords": ["钢琴", "演出", "肖邦", "夜曲"]})
+    return "好的。"
+
+
+def test_the_model_recalls_once_more_with_words_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "10")  # longer than Hermes takes to start
+    with scripted_model(_names_other_words) as model:
+        hermes = Hermes(tmp_path, model)
+        hermes.says(RECITAL)
+        for number in range(3):  # on a machine with much to do, a recall may be late
+            hermes.says(f"{NERVOUS}第{number}次说")
+            assert model.block(f"{NERVOUS}第{number}次说") == ""
+            results = [result for request in model.requests for result in results_of(request)]
+            if any(RECITAL in result for result in results):
+                break
+        else:
+            pytest.fail(hermes.said())
+        hermes.set(command=f"{MEMORY} --data-dir {tmp_path / 'memory'}", recall_tool="no")
+        hermes.says(f"{NERVOUS}再说")
+        assert not any("recall" in tools_of(each) for each in model.requests if f"{NERVOUS}再说" in str(each))
+        with_tool = [each for each in model.requests if "recall" in tools_of(each)]
+        assert with_tool, "it was there before"
 
 
 def test_hermes_goes_on_without_the_memory(tmp_path: Path, model: Model) -> None:

@@ -156,12 +156,55 @@ def test_the_folder_is_what_the_host_expects(adapter: Any) -> None:
             registered.append(made)
 
     adapter.register(Context())
-    assert (registered[0].name, registered[0].is_available(), registered[0].get_tool_schemas()) == (
-        "memory_server",
-        True,
-        [],
-    )
+    tools = [tool["name"] for tool in registered[0].get_tool_schemas()]
+    assert (registered[0].name, registered[0].is_available(), tools) == ("memory_server", True, ["recall"])
     assert [each["key"] for each in registered[0].get_config_schema() if each.get("secret")] == ["token"]
+
+
+RECITAL = "弹肖邦的夜曲，手一直抖，最后还是弹完了"
+
+
+def called(made: Any, **arguments: Any) -> str:
+    return str(json.loads(made.handle_tool_call("recall", arguments))["result"])
+
+
+async def test_the_model_recalls_once_more_with_words_of_its_own(adapter: Any, memory: Any, tmp_path: Path) -> None:
+    made = provider(adapter, tmp_path)
+    await told(made, RECITAL)
+    made.on_session_switch("next", reset=True)
+    assert await asked(made, "明天有点紧张。") == ""
+    assert "Nothing came" in await asyncio.to_thread(called, made, query="钥匙", otherWords=["雨伞"])
+    for words in (["肖邦", "夜曲"], "肖邦、夜曲"):
+        assert "夜曲" in await asyncio.to_thread(called, made, otherWords=words)
+    assert "Nothing came" in await asyncio.to_thread(called, made)
+    searches = [given for tool, given in memory.asked if tool == "recall_turn"]
+    assert {each["content"] for given in searches for each in given["messages"]} == {"明天有点紧张。"}
+    made.prefetch("")  # a message that is not searched for
+    assert "夜曲" in await asyncio.to_thread(called, made, query="肖邦的夜曲")
+    assert memory.asked[-1][1]["messages"] == [{"role": "assistant", "content": "肖邦的夜曲"}]
+
+
+@pytest.mark.parametrize(
+    ("about", "settings", "offered"),
+    [
+        ({}, {}, True),
+        ({}, {"recall_tool": "yes"}, True),
+        ({}, {"recall_tool": " No "}, False),
+        ({}, {"recall_tool": False}, False),
+        ({"platform": "api_server"}, {}, False),
+    ],
+)
+def test_the_tool_is_offered_only_where_there_is_a_memory_and_the_owner_wants_it(
+    adapter: Any, tmp_path: Path, about: dict[str, str], settings: dict[str, Any], offered: bool
+) -> None:
+    (tmp_path / "memory_server.json").write_text(json.dumps(settings))
+    made = provider(adapter, tmp_path, **about)
+    assert bool(made.get_tool_schemas()) is offered
+
+
+def test_the_tool_says_where_the_memory_cannot_be_asked(adapter: Any, tmp_path: Path) -> None:
+    adapter.MemoryServerProvider().save_config({"command": "no-such-command-here"}, str(tmp_path))
+    assert "cannot be asked" in called(provider(adapter, tmp_path), otherWords=["猫"])
 
 
 def test_settings_with_a_token_are_their_owners_only(adapter: Any, tmp_path: Path) -> None:

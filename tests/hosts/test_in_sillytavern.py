@@ -368,3 +368,29 @@ async def test_commands(house: House) -> None:
         await here.chat.send("再说一句。")
         assert here.calls("recall_turn") == []
         assert "on" in await here.chat.slash("/memory on")
+
+
+async def test_the_model_of_the_chat_names_other_words_where_the_person_wants_it(house: House) -> None:
+    """The memory and the message share no word but those that the model names."""
+    async with sitting(house, "Rui") as here:
+        text = "弹肖邦的夜曲，手一直抖，最后还是弹完了。"
+        here.asker.done(
+            "remember_turn", messages=[{"role": "user", "content": text}], session="x", conversation_id="Rui"
+        )
+        await here.chat.send("今天吃了面。")
+        assert "夜曲" not in house.model.prompt(), "the option is off"
+        for answer, comes in (("钢琴、肖邦、夜曲", True), ("我不知道你说什么。", False)):
+            await here.chat.slash("/newchat")
+            await here.chat.emptied()
+            await here.chat.configure(words=True)
+            here.calls()
+            begun = len(house.model.asked)
+            house.model.says[:] = [answer, "好的。"]
+            await here.chat.send("明天有点紧张。")
+            words, reply = house.model.asked[begun:]
+            assert "明天有点紧张。" in house.model.prompt(begun)
+            assert not words.get("stream")
+            [recalled] = [body for call, body in here.asked if call == "recall_turn"]
+            assert recalled.get("otherWords") == (["钢琴", "肖邦", "夜曲"] if comes else None)
+            assert (text in str(reply["messages"])) is comes
+        assert "Naming words took" in await here.chat.slash("/memory status")

@@ -77,6 +77,15 @@ def turn(number: int | str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": f"第{number}句"}], "turn_id": str(number)}
 
 
+def test_what_a_model_gives_as_other_words_is_what_the_server_takes() -> None:
+    words = client_module.other_words
+    assert words("the cat's medicine", ["vet", " vet ", "", None, 7]) == ["the cat's medicine", "vet", "None", "7"]
+    assert words(None, "猫，狗、 鸟;鱼\n虾,") == ["猫", "狗", "鸟", "鱼", "虾"]
+    assert words({}, 5) == words("", None) == []
+    long = words("药" * 130, ["x" * 90, *map(str, range(90))])
+    assert (len(long), max(map(len, long)), long[:3]) == (40, 60, ["药" * 60, "药" * 10, "x" * 60])
+
+
 async def test_a_recall_gives_the_result_and_starts_the_shared_process(fake: Fake) -> None:
     assert (await fake.client().recall(turn(1)))["prompt"] == "block"
     assert fake.lines("calls") == ["recall"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from clients.node_clients import node
 
 EXTENSION = Path(__file__).parents[2] / "distribution" / "sillytavern"
-MOST_LINES = 300
+MOST_LINES = 330
 SCRIPT = (EXTENSION / "index.js").read_text("utf-8")
 
 

@@ -40,9 +40,17 @@ from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError, NothingToKeep
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Session
+from memory_server.kernel.text import words_between_commas
 from memory_server.knowledge.projects import NO_PROJECT, Project
 from memory_server.memories.recalls import Given
-from memory_server.memories.turns import beginning_block, noted_block, recall_for_turn, recalled_block
+from memory_server.memories.turns import (
+    BEGINNING_CHARS,
+    beginning_block,
+    noted_block,
+    other_words_asked,
+    recall_for_turn,
+    recalled_block,
+)
 from memory_server.shared_process import entrance
 from memory_server.storage.repositories import folder_of_work, project_at
 from sandbox.locale import N_, _
@@ -203,19 +211,32 @@ async def _begun(settings: Settings, max_chars: int | None, context: HookContext
     event, session = context.event, context.session
     async with _opened(settings, session, shared) as app:
         with_last, here = event.source != "compact", app.conversation()
+        room = min(max_chars or CHARS, BEGINNING_CHARS)
+        asked = await other_words_asked(app.memories, here, room // 2) if _offers_recall(settings) else ""
         given: set[str] = set()
         block, shown = await beginning_block(
             app.memories,
             here,
             session=session,
             with_last=with_last,
-            max_chars=max_chars or CHARS,
+            max_chars=room - len(asked) - 1 if asked else room,
             given=given,
             here=context.folder,
         )
     if block:
         _note(app, context, Given(here.id, (), block, others=shown))
-    return _claimed(app, context, block, given, afresh=event.source == "compact")
+    text = "\n".join(filter(None, (block, asked)))
+    return _claimed(app, context, text, given, afresh=event.source == "compact")
+
+
+def _offers_recall(settings: Settings) -> bool:
+    """Whether the settings offer the tool `recall_turn` to a client. The tools themselves take too long to import."""
+    if settings.toolsets is None:
+        has_toolset = not settings.tools
+    else:
+        has_toolset = any(map(settings.names_toolset, ("default", "turn", "all")))
+    tools, never = (words_between_commas(names or "") for names in (settings.tools, settings.exclude_tools))
+    return (has_toolset or "recall_turn" in tools) and "recall_turn" not in never
 
 
 def _claimed(app: App, context: HookContext, block: str, given: Collection[str], *, afresh: bool = False) -> str:
