@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from memory_server.conversations.recall.words import spelling_of
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
@@ -172,8 +173,9 @@ def _item(recalled: Recalled, public: str | None) -> Line:
     item["words"] = {word.word: round(word.points, 2) for word in heaviest}
     for name, words in (("given", receipt.words_given), ("kept", receipt.words_kept)):
         if words:
+            spelt = spelling_of(memory)
             heaviest = sorted(words, key=lambda word: -word.points)[:MOST_WORDS]
-            item[name] = {word.word: round(word.points, 2) for word in heaviest}
+            item[name] = {spelt(word.word): round(word.points, 2) for word in heaviest}
     if receipt.around:
         item["around"] = round(receipt.around, 2)
     if receipt.overview:

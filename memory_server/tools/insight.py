@@ -12,7 +12,7 @@ from pydantic import Field
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
-from memory_server.conversations.recall.words import shown_words, spelling
+from memory_server.conversations.recall.words import shown_words, spelling_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both
 from memory_server.kernel.recalled_block import one_line
@@ -79,7 +79,7 @@ async def explain_recall(
         reasons.append(_("{others}; {where} lists them with their ids.", others, where))
     explained = told.explanation
     draw = explained.draw if explained else None
-    spelt = spelling(told.memory.text)
+    spelt = spelling_of(told.memory)
     apart_ms = explained.verdict.apart_ms if explained else None
     apart = None if apart_ms is None else round(apart_ms / MINUTE_MS, 1)
     return ExplainResult.of(

@@ -15,7 +15,7 @@ from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.why import OtherPoints, joined_words, reason
-from memory_server.conversations.recall.words import spelling
+from memory_server.conversations.recall.words import spelling_of
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.other_words import private_words_note
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
@@ -186,9 +186,10 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
         memory, shared = each.memory, {word.word: word.points for word in each.receipt.words_shared}
         words = joined_words(memory.text, _telling(shared) or shared)
         heaviest, receipt = max(words.values(), default=1.0), each.receipt
+        spelt = spelling_of(memory)
         others = OtherPoints(
-            given={word.word: word.points for word in receipt.words_given},
-            kept={word.word: word.points for word in receipt.words_kept},
+            given={spelt(word.word): word.points for word in receipt.words_given},
+            kept={spelt(word.word): word.points for word in receipt.words_kept},
         )
         why = reason(
             tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview, others=others
@@ -198,7 +199,7 @@ def search_result(call: Call, conversation_id: str, found: Found, line_bytes: in
             keptIn=None if each.kept_in == conversation_id else each.kept_in,
             folder=None if call.folder in (None, memory.folder) else memory.folder,
             matched=sorted(words, key=lambda word: -words[word])[:SHOWN_KEYWORDS],
-            why=each.receipt.line(spelling(memory.text)),
+            why=receipt.line(spelt),
             reason=said_in(why, language, _PACKAGE),
         )
 

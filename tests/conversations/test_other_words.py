@@ -102,7 +102,8 @@ FOUND = [
     ("nothing in common", PILLS, (), "How did I sleep again?", (), False),
     ("words of the query", PILLS, (), "I cannot sleep again", ("trazodone", "bed", "pills"), True),
     ("words of the memory", PILLS, ("sleeping pills", "insomnia"), "Which sleeping pills do I use?", (), True),
-    ("words of both", PILLS, ("insomnia", "medicine"), "I cannot rest", ("insomnia", "medicine"), True),
+    ("words of both", PILLS, ("insomnia", "medicine"), "My insomnia is back", ("trazodone", "pills"), True),
+    ("words that nobody said", PILLS, ("insomnia", "medicine"), "I cannot rest", ("insomnia", "medicine"), False),
     ("Chinese", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠药叫什么？", (), True),
     ("Traditional", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠藥叫什麼？", (), True),
     ("Traditional kept", "我每晚吃曲唑酮", ("安眠藥", "失眠"), "我的安眠药叫什么？", (), True),
@@ -338,7 +339,7 @@ async def test_the_record_of_recalls_has_what_was_given_and_erasing_takes_it(tmp
         [line] = app.home.recalls.lines()
         assert line["otherWords"] == given_words
         [item] = line["came"]
-        assert set(item["given"]) == {"insomnia", "trazodon", "bed"}
+        assert set(item["given"]) == {"insomnia", "trazodone", "bed"}
         assert item.get("words", {}) == {}
         erasure = await forgetting.erasure_of(app.memories.engines, (), ("insomnia",))
         await forgetting.erase(app.memories.engines, erasure, app.home.erased, app.home.recalls)

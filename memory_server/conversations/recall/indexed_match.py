@@ -83,7 +83,8 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     if not parameters.must_share:
         return Match(terms, found, total, around, span, total + around + span, shares, shares_any)
     question = query.question
-    others = _other_words([term.other(question=question) for term in terms], found, points, rows)
+    other_of_term = [0 if term.only_orders else term.other(question=question) for term in terms]
+    others = _other_words(other_of_term, found, points, rows)
     shares |= others.count >= parameters.other_words_needed
     if question:
         shares[only.rows[_of_terms(terms, only, lambda term: not term.other(question=question))]] = True

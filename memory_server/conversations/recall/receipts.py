@@ -53,6 +53,12 @@ class MatchedWord:
         return self.given or (self.word if self.kept and not question else "")
 
     @property
+    def only_orders(self) -> bool:
+        """Whether it counts for the order and not for the threshold: nobody said it, neither in the messages nor in the
+        memory."""
+        return self.kept and self.given > 0
+
+    @property
     def incidental(self) -> bool:
         """Whether it stands in sentences about anything, so that it is never enough alone."""
         return self.when or self.asks
@@ -124,6 +130,8 @@ class Receipt:
             return self.shared
         of_both = of_others = 0.0
         for word in self.matched:
+            if word.only_orders:
+                continue
             if word.other(question=query.question):
                 of_others += word.points
             elif word.counts(question=query.question):
@@ -135,7 +143,8 @@ class Receipt:
 
     def _others(self, query: RecallQuery) -> frozenset[int | str]:
         """Which other words it shares."""
-        others = (word.other(question=query.question) for word in self.matched if not word.incidental)
+        counting = (word for word in self.matched if not (word.incidental or word.only_orders))
+        others = (word.other(question=query.question) for word in counting)
         return frozenset(other for other in others if other)
 
     def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:

@@ -295,6 +295,11 @@ def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
     return list(map(spelling(memory.text), memory.words[:most]))
 
 
+def spelling_of(memory: ShortTermMemory) -> Callable[[str], str]:
+    """The words of a memory as its text, or else the other words that are kept with it, spell them."""
+    return spelling("\n".join((memory.text, *memory.other_words)))
+
+
 def spelling(text: str) -> Callable[[str], str]:
     """Words of a memory, which are kept by their stems, as its text spells them; and days as its language does."""
     text = text[:_LOOKED_AT_CHARS]
