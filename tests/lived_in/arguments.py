@@ -132,11 +132,16 @@ def _tags(_house: House, rng: Random) -> list[str]:
     return rng.sample(texts.TAGS, rng.randrange(3))
 
 
+def _other_words(_house: House, rng: Random) -> Any:
+    return texts.other_words(rng)
+
+
 NAMED: Mapping[tuple[str, str], Callable[[House, Random], Any]] = {
     ("", "messages"): _messages,
     ("memory_add", "messages"): _session_messages,
     ("", "recentMessages"): _messages,
     ("", "conversation_id"): _conversation,
+    ("", "otherWords"): _other_words,
     ("", "trigger"): _choice(*texts.TRIGGERS),
     ("", "prompt"): _sentence,
     ("", "createdContext"): _sentence,

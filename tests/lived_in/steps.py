@@ -43,6 +43,8 @@ def remember(house: House, rng: Random) -> Output:
         words += ["--session", f"s{rng.randrange(4)}"]
     if rng.random() < 0.3:
         words += ["--turn", f"turn {rng.randrange(6)}"]
+    if rng.random() < 0.3:
+        words += ["--other-words", ", ".join(texts.other_words(rng))]
     given = json.dumps(texts.exchange(rng, some_time(house, rng)))
     return house.command(*words, given=given.encode(), own=rng.random() < 0.1)
 
@@ -57,6 +59,8 @@ def recall(house: House, rng: Random) -> Output:
         words += ["--session", f"s{rng.randrange(4)}"]
     if rng.random() < 0.3:
         words.append("--json")
+    if rng.random() < 0.3:
+        words += ["--other-words", ", ".join(texts.other_words(rng))]
     return house.command(*words, "--", rng.choice((*texts.QUESTIONS, texts.sentence(rng).replace("\0", ""))))
 
 

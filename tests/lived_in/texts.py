@@ -124,3 +124,17 @@ def exchange(rng: Random, at_ms: int | None = None) -> list[dict[str, object]]:
     if rng.random() < 0.8:
         messages.append(message(rng, "assistant", None if at_ms is None else at_ms + 1_000))
     return messages
+
+
+_OTHER_WORDS = (
+    ("cat", "pet", "felines"),
+    ("安眠药", "失眠", "睡不着"),
+    ("⟦{name}⟧", "<b>bold</b>", "'; drop"),
+    ("a" * 60, "混在 一起 mixed"),
+    (),
+)
+
+
+def other_words(rng: Random) -> list[str]:
+    """Words that a model gives beside its messages, none of them with a comma."""
+    return list(rng.choice(_OTHER_WORDS))
