@@ -110,7 +110,9 @@ def random_changes(state: ConversationState, rng: Random, count: int) -> list[Ch
             change = Forgotten(rng.choice(known), "deleted")
         elif kind == 8 and known:
             chosen = rng.choice(known)
-            change = Edited(replace(chosen, text=f"user: {rng.random()}", pinned=rng.random() < 0.5), chosen)
+            other_words = rng.choice([(), ("晚饭",)])
+            edited = replace(chosen, text=f"user: {rng.random()}", pinned=rng.random() < 0.5, other_words=other_words)
+            change = Edited(edited, chosen)
         elif kind == 9 and known:
             chosen = rng.choice(known)
             change = Unpinned(chosen.id) if chosen.pinned else Pinned(chosen.id)

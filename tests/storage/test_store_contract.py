@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from memory_server.conversations.changes import (
     Added,
     Change,
     CleanedUp,
+    Edited,
     Forgotten,
     Reinforced,
     TriggerRemoved,
@@ -30,6 +32,7 @@ from memory_server.kernel.messages import Message
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.conversations import PostgresStore
+from nlp import kept as kept_word
 
 pytestmark = pytest.mark.anyio
 
@@ -78,6 +81,17 @@ async def test_every_kind_of_change_is_seen_by_the_next_reader(store: Conversati
     reinforced = memory("a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]}, score=5)
     assert contents(state) == ((reinforced,), (trigger("t"),), NOW)
     assert state.version == 3
+
+
+async def test_the_other_words_of_a_memory_come_back_from_each_store(store: ConversationStore) -> None:
+    words = {"披萨": 1.5, kept_word("晚饭"): 0.5}
+    plain = memory("a", words={"披萨": 1.5}, messages=(Message("user", "披萨"),))
+    given = replace(memory("a", words=words, messages=plain.messages), other_words=("晚饭", "聚餐"))
+    await commit(store, Added(plain))
+    await commit(store, Edited(given, plain))
+    await store.compact("chat")
+    assert (await store.read("chat")).short_term == {"a": given}
+    assert next(commit.changes for commit in await store.history("chat")) == (Edited(given, plain),)
 
 
 async def test_a_decision_sees_what_was_committed_before_it(store: ConversationStore) -> None:

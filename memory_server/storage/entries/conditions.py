@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from memory_server.knowledge.entry import Filter, Order
 from nlp.index_terms import index_form
 
-if TYPE_CHECKING:
-    from memory_server.storage.entries.rows import ScopeRows
+
+class Dialect(Protocol):
+    """What a database writes in its own way: how a column is one of a list, and has a tag or a text."""
+
+    @property
+    def AMONG(self) -> str: ...  # noqa: N802
+    @property
+    def TAGGED(self) -> str: ...  # noqa: N802
+    @property
+    def HOLDS(self) -> str: ...  # noqa: N802
+    def listed(self, values: Sequence[Any]) -> Any:
+        """A list as the value of a parameter."""
+
 
 ORDERS: Mapping[Order, str] = {
     "newest": "e.updated_ms DESC, e.id DESC",
@@ -21,7 +32,7 @@ ORDERS: Mapping[Order, str] = {
 }
 
 
-def condition_of(where: Filter, view: ScopeRows) -> tuple[str, list[Any]]:
+def condition_of(where: Filter, view: Dialect) -> tuple[str, list[Any]]:
     """The conditions of a filter in the SQL of this view, with their values."""
     expired = "coalesce(e.expires_ms > ?, TRUE)"
     each: list[tuple[Any, ...]] = [
