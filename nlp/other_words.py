@@ -23,8 +23,8 @@ MOST_TEXTS: Final = 40
 """Texts that one call may give."""
 MOST_TEXT_CHARS: Final = 60
 """Characters of each of these."""
-_MARK: Final = "≈"
-"""The end of a word that is kept with a memory. No segmentation makes a word that ends so."""
+_MARK: Final = "\ufdd0"
+"""The end of a word that is kept with a memory: a character that Unicode assigns to nothing, so no text has it."""
 _ROLE_WEIGHT: Final = ROLE_WEIGHTS["user"]
 """They count as if a user had said them."""
 

@@ -24,7 +24,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item, Sought
 from memory_server.memories import forgetting
 from memory_server.tools.base.shapes import moment_ms
-from sandbox.locale import _, counted, term
+from sandbox.locale import _, counted, joined, term
 
 _BEFORE = 25
 """Characters of a text that are shown before the first word that was looked for."""
@@ -39,6 +39,9 @@ async def forget(app: App, flags: Namespace) -> int:
     where = await _where(app, flags)
     items, words = await forgetting.find(app.memories.engines, flags.words, where)
     beside = await forgetting.beside(app.memories.engines, words or forgetting.words_in(flags.words), where)
+    if beside and (flags.for_good or not items):
+        then = _("Then erase what is left of them.") if flags.for_good else ""
+        raise InvalidInput(joined(" ", filter(None, (forgetting.beside_text(beside), then))))
     if beside:
         console().print(escape(forgetting.beside_text(beside)))
     narrowed = bool(hasattr(flags, "conversation") or flags.family or flags.since or flags.until or flags.user)

@@ -105,7 +105,9 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     more["wordTries"] = memory.word_tries
     if memory.other_words:
         more |= {"otherWords": list(memory.other_words), "otherKeywords": _keywords_json(memory, beside=True)}
-    return record | {name: value for name, value in more.items() if value} | dict(memory.extra)
+    record |= {name: value for name, value in more.items() if value}
+    # What could not be read stays as it came, until this program has something to say in its place.
+    return record | {name: value for name, value in memory.extra.items() if name not in more or not more[name]}
 
 
 def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:

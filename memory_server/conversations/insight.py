@@ -113,8 +113,8 @@ class InsightManager:
         Raises InvalidInput: there is no such scope, or there are too many other words."""
         if text or keywords or other_words:
             words = await self._other_weights(other_words) | dict(wanted.words) | await self._weights(text, keywords)
-            if not words and text.strip():
-                words = {text.strip(): 1.0}  # 你来啦 has no word that says something: so it is found as it was typed
+            if not words:  # 你来啦 has no word that says something: so it is found as it was typed
+                words = {typed.strip(): 1.0 for typed in (text, *other_words) if typed.strip()}
             if not words:
                 raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
             wanted = replace(wanted, words=words)

@@ -7,45 +7,35 @@ from dataclasses import replace
 from itertools import islice
 
 from memory_server.conversations.model import ShortTermMemory
-from nlp import bare, is_kept
+from nlp import MOST_TEXTS
 
 _LATELY = 32
 """How many of the last memories are compared: even many clients together store fewer in ten minutes."""
 
 
 def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
-    """What a turn becomes that was stored as `former` and comes again as `memory`; the former one, if nothing changed.
+    """What a turn becomes that was stored as `former` and comes again as `memory`; the former one, if it says the same.
     `timed`: its messages say when they were said."""
     if former.messages == memory.messages:
-        return with_other_words(former, memory)
-    return with_other_words(
-        replace(
-            memory,
-            id=former.id,
-            time_ms=memory.time_ms if timed else former.time_ms,
-            score=former.score,
-            pinned=former.pinned,
-            muted=former.muted,
-            extra=former.extra,
-        ),
-        former,
-    )
-
-
-def with_other_words(memory: ShortTermMemory, more: ShortTermMemory) -> ShortTermMemory:
-    """`memory`, also with the other words of `more`, which is of the same turn."""
-    texts = tuple(dict.fromkeys((*memory.other_words, *more.other_words)))
-    if texts == memory.other_words:
-        return memory
-    known = {bare(word) for word in memory.words}
-    pairs = zip(more.words, more.weights, strict=True)
-    added = [(word, weight) for word, weight in pairs if is_kept(word) and bare(word) not in known]
+        return former
     return replace(
         memory,
-        other_words=texts,
-        words=(*memory.words, *(word for word, _weight in added)),
-        weights=(*memory.weights, *(weight for _word, weight in added)),
+        id=former.id,
+        time_ms=memory.time_ms if timed else former.time_ms,
+        score=former.score,
+        pinned=former.pinned,
+        muted=former.muted,
+        extra=former.extra,
     )
+
+
+def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tuple[str, ...]:
+    """The other words of a turn that comes again, the new ones first. Where it says something else, the former ones may
+    be of what it says no longer: they stay only if it says all that it said before, and more."""
+    said = {message.content for message in memory.messages}
+    goes_on = all(message.content in said for message in former.messages)
+    texts = (*memory.other_words, *former.other_words) if goes_on else memory.other_words
+    return tuple(dict.fromkeys(texts))[:MOST_TEXTS]
 
 
 def stored_just_now(

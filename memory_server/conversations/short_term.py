@@ -26,7 +26,7 @@ from memory_server.conversations.changes import (
 )
 from memory_server.conversations.model import EVERYWHERE, MOST_MUTED, ConversationState, ShortTermMemory, mark_of
 from memory_server.conversations.recall.retention import plan_cleanup
-from memory_server.conversations.same_turn import replacing, stored_just_now, with_other_words
+from memory_server.conversations.same_turn import other_words_of_both, replacing, stored_just_now
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
@@ -74,9 +74,10 @@ class MarkSet(Done):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten(Done):
-    """A memory as it is after an edit; `change_id` is None if nothing had to change."""
+    """A memory as it is after an edit; `change_id` is None if nothing had to change. `private_words` as of `Stored`."""
 
     memory: ShortTermMemory
+    private_words: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +187,12 @@ class ShortTermManager(ShortTermSearch):
             if former is not None:
                 now = replacing(former, memory, timed=last is not None)
             elif known is not None:
-                former, now = known, with_other_words(known, memory)
+                former = now = known
             else:
                 return [Added(memory)], Stored(memory, total + 1, private_words=private_words)
+            texts = other_words_of(other_words_of_both(former, memory), said).texts
+            if texts != now.other_words:
+                now = self._wording.with_other_words(now, texts)
             if now == former:
                 return (), Stored(former, total, private_words=private_words)
             return [Edited(now, former)], Stored(now, total, replaced=True, private_words=private_words)
@@ -290,8 +294,8 @@ class ShortTermManager(ShortTermSearch):
         if not kept:
             raise InvalidInput("No text is left; to remove the memory, forget it.")
         text = context_text(kept) if memory.messages else kept[0].content
-        given = memory.other_words if other_words is None else other_words_of(other_words, changed).texts
-        edited = replace(memory, messages=kept if memory.messages else (), text=text, other_words=given)
+        given = other_words_of(memory.other_words if other_words is None else other_words, changed)
+        edited = replace(memory, messages=kept if memory.messages else (), text=text, other_words=given.texts)
         refuse_excess(edited)
         reworded = await asyncio.to_thread(self._wording.of_text, edited)
 
@@ -300,7 +304,7 @@ class ShortTermManager(ShortTermSearch):
             if now.text != memory.text:
                 raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
             after = merged(memory, reworded, now)
-            return [Edited(after, now)] if after != now else (), Rewritten(after)
+            return [Edited(after, now)] if after != now else (), Rewritten(after, given.private)
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 

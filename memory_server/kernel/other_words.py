@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from unicodedata import category
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
-from memory_server.kernel.private import to_keep
+from memory_server.kernel.private import to_keep, without_private, without_private_tags
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, Enrichment, words_in
 from nlp.index_terms import seen_form
 from sandbox.locale import _, n_
@@ -28,8 +29,10 @@ class OtherWords:
 def other_words_of(texts: Sequence[str], said: Sequence[Message]) -> OtherWords:
     """Those of the `texts` that count beside what was `said`. Raises InvalidInput: there are too many, or one is too
     long."""
-    wanted = tuple(dict.fromkeys(" ".join(without_surrogates(text).split()) for text in texts))
-    wanted = tuple(text for text in wanted if text)
+    public_texts = [without_private(without_surrogates(text)) for text in texts]
+    marked = sum(public != text for public, text in zip(public_texts, map(without_surrogates, texts), strict=True))
+    wanted = tuple(dict.fromkeys(map(_visible, public_texts)))
+    wanted = tuple(text for text in wanted if seen_form(text))
     if len(wanted) > MOST_TEXTS or any(len(text) > MOST_TEXT_CHARS for text in wanted):
         raise InvalidInput(
             "Give at most {texts} other words, each of at most {chars} characters; leave out those that say little.",
@@ -38,10 +41,19 @@ def other_words_of(texts: Sequence[str], said: Sequence[Message]) -> OtherWords:
         )
     kept = to_keep(said)
     if not wanted or tuple(kept) == tuple(said):
-        return OtherWords(wanted)
+        return OtherWords(wanted, marked)
     private = _Private(said, kept)
     public = tuple(text for text in wanted if not private.has(text))
-    return OtherWords(public, len(wanted) - len(public))
+    return OtherWords(public, marked + len(wanted) - len(public))
+
+
+def _visible(text: str) -> str:
+    """The text on one line, without characters that nobody sees, such as marks of direction."""
+    return " ".join("".join(char for char in text if char.isspace() or category(char) not in _UNSEEN).split())
+
+
+_UNSEEN = ("Cc", "Cf", "Cn", "Co")
+"""Categories of Unicode: control, format, unassigned, private use."""
 
 
 def private_words_note(count: int) -> str:
@@ -62,17 +74,29 @@ class _Private:
     """The words that only the private parts of messages have."""
 
     def __init__(self, said: Sequence[Message], kept: Sequence[Message]) -> None:
-        whole = "\n".join(message.content for message in said)
+        whole = without_private_tags("\n".join(message.content for message in said))
         public = "\n".join(message.content for message in kept)
-        self._whole_form = seen_form(whole)
-        self._public_form = seen_form(public)
+        self._whole_form = _letters(whole)
+        self._public_form = _letters(public)
         self._words = _words(whole) - _words(public)
+        self._parts = [part for part in map(_letters, self._words) if len(part) >= _least_chars(part)]
 
     def has(self, text: str) -> bool:
-        form = seen_form(text)
+        """Whether a text has such a word, also within another one, or written in another way: 138-0000, dia betes."""
+        form = _letters(text)
         if form in self._whole_form and form not in self._public_form:
             return True
-        return not self._words.isdisjoint(_words(text))
+        return any(part in form for part in self._parts) or not self._words.isdisjoint(_words(text))
+
+
+def _letters(text: str) -> str:
+    """The letters and digits of a text as they are seen."""
+    return "".join(char for char in seen_form(text) if char.isalnum())
+
+
+def _least_chars(word: str) -> int:
+    """From how many characters on a word within another one says something: 糖尿病 in 糖尿病人."""
+    return 3 if word.isascii() else 2
 
 
 _WORDS = Enrichment(normal_forms=True, scripts=True, stems=True)

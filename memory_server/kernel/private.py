@@ -27,6 +27,11 @@ def without_private(text: str) -> str:
     return text if len(parts) == 1 else "".join(parts).strip()
 
 
+def without_private_tags(text: str) -> str:
+    """`text` with what its private parts say, and without their tags."""
+    return _TAG.sub(" ", text)
+
+
 def emptied(text: str) -> str:
     """`text` with empty tags for each private part, so that it can be split at lines or headings: no piece has anything
     private, and a piece that had nothing else is still known as wholly private."""

@@ -76,8 +76,8 @@ def beside_text(items: Sequence[Item]) -> str:
         return ""
     shown = "; ".join(f"{item.id} ({', '.join(item.other_words)})" for item in items[:_MOST_NAMED])
     kept = n_(
-        "{count} memory has these words only as other words by which it is found, and stays: {items}.",
-        "{count} memories have these words only as other words by which they are found, and stay: {items}.",
+        "{count} memory has some of these words only as other words by which it is found, and stays: {items}.",
+        "{count} memories have some of these words only as other words by which they are found, and stay: {items}.",
         len(items),
         shown,
     )

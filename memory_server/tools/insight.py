@@ -148,6 +148,10 @@ class FoundMemory(Result):
         From("memory", lambda memory: list(tags_of(memory)) or None, words="Left out where it has none"),
     ] = None
     matched: Annotated[list[str], From("shared", list, "The words looked for that it holds")]
+    keptWords: Annotated[
+        list[str] | None,
+        From("kept", lambda kept: list(kept) or None, words="Those of them that its text lacks"),
+    ] = None
     removed: Removal | None = Field(None, description="Of a memory in the archive")
 
 
@@ -163,7 +167,9 @@ class FilterResult(Result):
         lines = []
         for hit in self.results:
             score = "" if hit.score is None else _(", score {score:g}", hit.score)
-            matched = _(": {words}", ", ".join(hit.matched)) if hit.matched else ""
+            kept = hit.keptWords or ()
+            held = [word if word not in kept else _("{word} (kept with the memory)", word) for word in hit.matched]
+            matched = _(": {words}", joined(", ", held)) if held else ""
             gone = ""
             if hit.removed:
                 gone = _(", {why} {day}", REASONS[hit.removed.reason], when(hit.removed.removedAt)[:10])

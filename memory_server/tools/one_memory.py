@@ -9,7 +9,7 @@ from pydantic import Field
 from memory_server.conversations.model import EVERYWHERE, ShortTermMemory, place_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, said_beginning
-from memory_server.kernel.other_words import found_by_text
+from memory_server.kernel.other_words import found_by_text, private_words_note
 from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
@@ -103,11 +103,12 @@ class EditResult(Result):
         list[str] | None,
         From("memory.other_words", lambda words: list(words) or None, "By which it is found beside its own words"),
     ] = None
+    note: str | None = Field(None, description="Which other words were left out, and why")
     changeId: ChangeId = None
 
     def __str__(self) -> str:
         told = _("{id} says now: {text}.{undo_hint}", self.id, one_line(self.text), undo_hint(self.changeId))
-        return joined(" ", filter(None, (told, found_by_text(self.otherWords or ()))))
+        return joined(" ", filter(None, (told, found_by_text(self.otherWords or ()), self.note)))
 
 
 def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[str]:
@@ -127,7 +128,7 @@ def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[st
 @tool(
     title="Correct a memory",
     description=(
-        "Put other words into a short-term memory, such as a name that was wrong. What it said stays in the history; "
+        "Correct what a short-term memory says, such as a name that was wrong. What it said stays in the history; "
         "the change can be undone. Or give it other words by which it is found."
     ),
 )
@@ -149,4 +150,5 @@ async def edit_memory(
     memory = await short_term.memory(id)
     texts = None if find is None or replace is None else _texts_with(memory, find, replace)
     done = await short_term.edit(id, texts, other_words=otherWords, before=memory.text, by="edit_memory")
-    return EditResult.of(done)
+    note = private_words_note(done.private_words) if done.private_words else None
+    return EditResult.of(done, note=note)

@@ -33,6 +33,7 @@ from memory_server.memories import forgetting
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept
+from nlp.stems import stem
 
 pytestmark = pytest.mark.anyio
 
@@ -267,10 +268,11 @@ async def test_the_same_turn_with_other_words_adds_them(tmp_path: Path) -> None:
         first = await chat.add([Message("user", PILLS)], turn="1", replaces=True)
         again = await chat.add([Message("user", PILLS)], other_words=["insomnia"])
         assert (again.memory.id, again.total, again.memory.other_words) == (first.memory.id, 1, ("insomnia",))
-        longer = await chat.add([Message("user", f"{PILLS} now")], turn="1", replaces=True)
+        turn = [Message("user", PILLS), Message("assistant", "Sleep well")]
+        longer = await chat.add(turn, turn="1", replaces=True)
         assert longer.memory.other_words == ("insomnia",)
         assert any(map(is_kept, longer.memory.words))
-        same = await chat.add([Message("user", f"{PILLS} now")], turn="1", replaces=True)
+        same = await chat.add(turn, turn="1", replaces=True)
         assert same.change_id is None
 
 
@@ -344,3 +346,91 @@ async def test_the_record_of_recalls_has_what_was_given_and_erasing_takes_it(tmp
         erasure = await forgetting.erasure_of(app.memories.engines, (), ("insomnia",))
         await forgetting.erase(app.memories.engines, erasure, app.home.erased, app.home.recalls)
         assert app.home.recalls.lines() == []
+
+
+# --- what a reader of the first version found ---------------------------------------------------------------------
+
+
+async def test_the_same_turn_again_never_has_more_than_may_be_read(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        chat = app.conversation().short_term
+        for begin in ("a", "b"):
+            texts = [f"{begin}{number}" for number in range(MOST_TEXTS)]
+            stored = await chat.add([Message("user", PILLS)], turn="t", replaces=True, other_words=texts)
+        assert stored.memory.other_words == tuple(texts), "the newest ones"
+        assert codec.short_term(codec.short_term_json(stored.memory)) == stored.memory
+
+
+AGAIN = [
+    ("something else", [Message("user", "I have a dog")], ("puppy",), ("puppy",)),
+    ("the same and more", [Message("user", "I have a cat"), Message("assistant", "Nice")], (), ("kitten",)),
+    ("now private", [Message("user", "<private>I have a cat</private> I like tea")], ("drink",), ("drink",)),
+]
+
+
+@pytest.mark.parametrize(("name", "messages", "words", "left"), AGAIN, ids=[row[0] for row in AGAIN])
+async def test_a_turn_that_says_something_else_loses_the_words_of_what_it_said(
+    tmp_path: Path, name: str, messages: list[Message], words: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    async with open_memory(tmp_path) as app:
+        chat = app.conversation().short_term
+        await chat.add([Message("user", "I have a cat")], turn="t", replaces=True, other_words=["kitten"])
+        stored = await chat.add(messages, turn="t", replaces=True, other_words=words)
+        assert stored.memory.other_words == left, name
+        assert {bare(word) for word in stored.memory.words if is_kept(word)} == {stem(word) for word in left}
+
+
+MARKED = [
+    ("<private>secret</private>", (), 1),
+    ("oncology <private>tumor</private>", ("oncology",), 1),
+    ("a\u202eb\u200bc", ("abc",), 0),
+    ("\u200b\u200e", (), 0),
+    ("private school", ("private school",), 0),
+]
+
+
+@pytest.mark.parametrize(("text", "left", "private"), MARKED)
+def test_a_text_is_kept_without_its_own_private_part_and_what_nobody_sees(
+    text: str, left: tuple[str, ...], private: int
+) -> None:
+    found = other_words_of([text], [Message("user", "<private>PIN is 1234</private> my son goes to school")])
+    assert (found.texts, found.private) == (left, private)
+
+
+DISGUISED = [
+    ("糖尿病人", "<private>我得了糖尿病</private>今天很累"),
+    ("ONeil", "<private>O'Neil called</private> hello"),
+    ("138-0000-1111", "<private>13800001111</private> hello"),
+    ("dia betes", "<private>diabetes</private> hello"),
+]
+
+
+@pytest.mark.parametrize(("text", "said_text"), DISGUISED)
+def test_private_words_are_known_in_other_writings(text: str, said_text: str) -> None:
+    assert other_words_of([text], [Message("user", said_text)]).texts == ()
+
+
+async def test_an_edit_says_which_words_are_private(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        memory = (await app.conversation().short_term.add([Message("user", "I feel fine")], other_words=["tea"])).memory
+        arguments = {"id": memory.id, "find": "fine", "replace": "<private>tisane</private>nice"}
+        edited = await called(app, "edit_memory", {**arguments, "otherWords": ["tisane", "drink"]})
+        assert edited.structured["otherWords"] == ["drink"]
+        assert "do not belong there" in edited.text
+
+
+def test_an_edit_takes_the_place_of_what_could_not_be_read() -> None:
+    record = codec.short_term_json(said("pills", PILLS)) | {"otherWords": "feline, tomcat"}
+    edited = WORDING.with_other_words(codec.short_term(record), ["lion"])
+    assert codec.short_term_json(edited)["otherWords"] == ["lion"]
+    assert codec.short_term(codec.short_term_json(edited)).other_words == ("lion",)
+
+
+async def test_a_search_says_which_word_is_kept_with_a_memory_and_the_node_original_has_none(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        await app.conversation().short_term.add([Message("user", PILLS)], other_words=["concert"])
+        answer = await called(app, "search_memories", {"query": "concert"})
+        assert answer.structured["results"][0]["keptWords"] == ["concert"]
+        assert "concert (kept with the memory)" in answer.text
+    async with open_memory(tmp_path, settings=Settings(compat="node")) as app:
+        assert (await called(app, "search_memories", {"query": "concert"})).structured["total_found"] == 0

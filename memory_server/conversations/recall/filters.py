@@ -46,14 +46,16 @@ class MemoryFilter:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A memory that meets a filter, the conversation that keeps it, and the words of the filter that it holds.
-    `removal` says how it was removed, if the search was among removed memories."""
+    """A memory that meets a filter, the conversation that keeps it, and the words of the filter that it holds; `kept`
+    are those of them that its text does not have, and that are kept with it. `removal` says how it was removed, if the
+    search was among removed memories."""
 
     conversation_id: str
     memory: Memory
     relevance: float
     shared: tuple[str, ...]
     removal: Archived | None = None
+    kept: tuple[str, ...] = ()
 
 
 def filtered(
@@ -111,13 +113,20 @@ def _met(
             continue
         shared: tuple[str, ...] = ()
         keywords: tuple[str, ...] = ()
+        keywords_beside: tuple[str, ...] = ()
+        kept: tuple[str, ...] = ()
         if isinstance(memory, ShortTermMemory):
-            keywords = tuple(map(bare, memory.words)) if memory.other_words else memory.words
+            # The Node original, which needs nothing shared, knows no other words.
+            has_others = bool(memory.other_words) and parameters.must_share
+            keywords = tuple(map(bare, memory.words)) if has_others else memory.words
+            keywords_beside = tuple(filter(is_kept, memory.words)) if has_others else ()
         if forms:
             text = index_form(memory.text)
             shared = tuple(word for form, word in forms.items() if form in text or word in keywords)
             if not shared:
                 continue
+            beside = {bare(word) for word in keywords_beside}
+            kept = tuple(word for word in shared if word in beside)
         if tags and not tags <= set(map(index_form, tags_of(memory))):
             continue
         if isinstance(memory, ShortTermMemory):
@@ -126,7 +135,7 @@ def _met(
             points = shared_points + memory.score - decay(age_of(memory.time_ms, now_ms), parameters)
         else:
             points = sum(wanted.words[word] for word in shared)
-        yield Filtered(conversation_id, memory, points, shared)
+        yield Filtered(conversation_id, memory, points, shared, kept=kept)
 
 
 def _between(value: float, least: float | None, most: float | None) -> bool:

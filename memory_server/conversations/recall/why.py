@@ -89,7 +89,13 @@ class OtherPoints:
         if self.given:
             yield _("The caller also looked for {words}.", quoted(_heaviest(self.given), zh=zh))
         if self.kept:
-            yield _("{words} is kept with it as another word.", quoted(_heaviest(self.kept), zh=zh))
+            heaviest = _heaviest(self.kept)
+            yield n_(
+                "{words} is kept with it as another word.",
+                "{words} are kept with it as other words.",
+                len(heaviest),
+                quoted(heaviest, zh=zh),
+            )
 
 
 def _heaviest(words: Mapping[str, float]) -> list[str]:

@@ -143,6 +143,18 @@ class KeywordOptions:
             indexed_with=sys.intern(self.enrichment.signature),
         )
 
+    def with_other_words(self, memory: ShortTermMemory, texts: Sequence[str]) -> ShortTermMemory:
+        """`memory` with these other words in place of those that it has; the words of its text stay. Quick."""
+        pairs = zip(memory.words, memory.weights, strict=True)
+        own = [Keyword(word, weight) for word, weight in pairs if not is_kept(word)]
+        own += kept_keywords(texts, self.enrichment, [keyword.word for keyword in own])
+        return replace(
+            memory,
+            other_words=tuple(texts),
+            words=tuple(sys.intern(keyword.word) for keyword in own),
+            weights=tuple(keyword.weight for keyword in own),
+        )
+
     def is_of(self, memory: ShortTermMemory) -> bool:
         """Whether the words of `memory` were found with these options."""
         return memory.indexed_with == self.enrichment.signature
