@@ -347,7 +347,9 @@ async def test_what_another_memory_says_too_stays_there(engine: Engine) -> None:
 
 
 def erasure_without_more(erasure: Erasure) -> Erasure:
-    return replace(erasure, items=tuple(replace(item, aliases=(), also=(), said=()) for item in erasure.items))
+    return replace(
+        erasure, items=tuple(replace(item, aliases=(), also=(), said=(), other_words=()) for item in erasure.items)
+    )
 
 
 async def test_words_are_looked_for_and_ids(engine: Engine) -> None:

@@ -97,7 +97,7 @@ class ErasedFiles:
 def begun_of(data: bytes) -> Erasure:
     """What was begun, of the JSON that was kept of it."""
     kept = json_text.load_object(data)
-    items = (Item(**{**item, "aliases": (), "also": (), "said": ()}) for item in kept.pop("items"))
+    items = (Item(**{**item, "aliases": (), "also": (), "said": (), "other_words": ()}) for item in kept.pop("items"))
     texts = {name: tuple(kept[name]) for name in ("texts", "pieces", "words")}
     return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], kept["user"])
 
