@@ -78,9 +78,10 @@ def given_terms(
     for number, one in enumerate(terms, 1):
         for word in one.words:
             found.setdefault(word, QueryTerm(word_weight(word, words) * _ROLE_WEIGHT, factor, given=number))
+        # Of a text without a known word, such as 曲唑酮, the pairs stand for the word.
+        pair_factor = factor * (weights.pairs if one.words else 1.0)
         for pair in one.pairs if weights.pairs else ():
-            weight = gram_weight(pairs) * _ROLE_WEIGHT
-            grams.setdefault(pair, QueryTerm(weight, factor * weights.pairs, given=number))
+            grams.setdefault(pair, QueryTerm(gram_weight(pairs) * _ROLE_WEIGHT, pair_factor, given=number))
     return found, grams
 
 

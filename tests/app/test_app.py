@@ -57,6 +57,7 @@ ADVANCED: dict[str, Any] = {
     "nearly_best": 0.3,
     "with_best": 0.31,
     "other_words_needed": 33,
+    "other_words_asked": 3.5,
     "other_words_match": 0.34,
 }
 DISTINCT: dict[str, Any] = {

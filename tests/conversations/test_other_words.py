@@ -109,6 +109,8 @@ FOUND = [
     ("Traditional", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠藥叫什麼？", (), True),
     ("Traditional kept", "我每晚吃曲唑酮", ("安眠藥", "失眠"), "我的安眠药叫什么？", (), True),
     ("another form of a word", PILLS, ("headache",), "Which headaches did I tell you about?", (), True),
+    ("one rare word after a question", "我每晚吃曲唑酮", (), "医生给我开的那个安眠药叫什么？", ("曲唑酮",), True),
+    ("one rare word after a statement", "我每晚吃曲唑酮", (), "今天好累", ("曲唑酮",), False),
     ("one common word alone", PILLS, (), "What a day that was", ("bed",), False),
 ]
 

@@ -85,7 +85,8 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     question = query.question
     other_of_term = [0 if term.only_orders else term.other(question=question) for term in terms]
     others = _other_words(other_of_term, found, points, rows)
-    shares |= others.count >= parameters.other_words_needed
+    shares |= others.count >= (1 if question else parameters.other_words_needed)
+    other_evidence = others.evidence * (parameters.other_words_asked if question else 1.0)
     if question:
         shares[only.rows[_of_terms(terms, only, lambda term: not term.other(question=question))]] = True
         shares |= named_span > 0.0
@@ -103,7 +104,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     )
     said = total if counting.all() else _of_rows(found.rows[counting], points[counting], rows)
     beside = around + named_span if question else 0.0
-    return Match(terms, found, total, around, span, said + beside + others.evidence, shares, shares_any)
+    return Match(terms, found, total, around, span, said + beside + other_evidence, shares, shares_any)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,7 +43,10 @@ class RecallParameters:
     by chance."""
     other_words_needed: int = 2
     """How many different other words, of the caller's or kept with it, a memory must share whose text shares no word
-    with the last message."""
+    with a statement. After a question one is enough."""
+    other_words_asked: float = 3.0
+    """How many times their points the caller's words count for the threshold after a question: who asks wants an
+    answer, but the words of the question order what comes."""
     with_best: float = 0.0
     """After a statement that brings a memory, what has this share of its relevance comes with it, though it shares too
     little to come alone: the threshold decides whether to speak, not how much. 0: never."""

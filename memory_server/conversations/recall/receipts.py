@@ -75,14 +75,13 @@ class MatchedWord:
         """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`; with where it is from, unless both have it."""
         weights = f"{self.query_weight:.1f}+{self.memory_weight:.1f}"
         points = weights if self.factor == 1.0 else f"{self.factor:.2f}×({weights})"
-        return f"{self.word}{self._origin()} {points}"
-
-    def _origin(self) -> str:
         if self.given and self.kept:
-            return _(" (given by the caller, kept with the memory)")
+            return _("{word} (given by the caller, kept with the memory) {points}", self.word, points)
         if self.given:
-            return _(" (given by the caller)")
-        return _(" (kept with the memory)") if self.kept else ""
+            return _("{word} (given by the caller) {points}", self.word, points)
+        if self.kept:
+            return _("{word} (kept with the memory) {points}", self.word, points)
+        return f"{self.word} {points}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,8 @@ class Receipt:
     def shares(self, query: RecallQuery, parameters: RecallParameters) -> bool:
         """Whether something of the last message is shared that is not incidental: after a statement, words that
         are not function words. An overview needs nothing, and several other words are enough."""
-        if self.overview or len(self._others(query)) >= parameters.other_words_needed:
+        needed = 1 if query.question else parameters.other_words_needed
+        if self.overview or len(self._others(query)) >= needed:
             return True
         both = [word for word in self.matched if not word.other(question=query.question)]
         if query.question:
@@ -136,6 +136,8 @@ class Receipt:
                 of_others += word.points
             elif word.counts(question=query.question):
                 of_both += word.points
+        if query.question:
+            of_others *= parameters.other_words_asked
         count = len(self._others(query))
         span = self.span if query.names_time else 0.0
         beside = self.around + span if query.question else 0.0
