@@ -12,13 +12,18 @@ import sandbox
 
 def test_the_public_names_are_these() -> None:
     assert sorted(sandbox.__all__) == [
+        "ABOUT_FLAG",
         "CheckReport",
+        "EncodingError",
         "Failed",
         "FailureKind",
         "Fired",
         "Operand",
+        "PackMemory",
+        "Parser",
         "PatternError",
         "Problem",
+        "ProtectionLayer",
         "Quiet",
         "Reading",
         "RunReport",
@@ -30,6 +35,22 @@ def test_the_public_names_are_these() -> None:
         "TriggerRecord",
         "TriggerSandbox",
         "Verdict",
+        "begin_again_in_utf8_mode",
+        "begins_with_role",
+        "cells",
+        "chat",
+        "decode",
+        "instant",
+        "is_sillytavern",
+        "joined_values",
+        "language_of",
+        "left_out",
+        "literals",
+        "pack_text",
+        "padded",
+        "spelled_in_two_ways",
+        "usable",
+        "whole",
     ]
     for name in sandbox.__all__:
         assert getattr(sandbox, name) is not None

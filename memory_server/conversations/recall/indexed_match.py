@@ -83,28 +83,28 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     if not parameters.must_share:
         return Match(terms, found, total, around, span, total + around + span, shares, shares_any)
     question = query.question
-    other_of_term = [0 if term.only_orders else term.other(question=question) for term in terms]
-    others = _other_words(other_of_term, found, points, rows)
-    shares |= others.count >= (1 if question else parameters.other_words_needed)
-    other_evidence = others.evidence * (parameters.other_words_asked if question else 1.0)
+    has_others = any(term.given or term.kept for term in terms)
+
+    def in_both(term: MatchedWord) -> bool:
+        return not (has_others and term.other(question=question))
+
     if question:
-        shares[only.rows[_of_terms(terms, only, lambda term: not term.other(question=question))]] = True
+        shares[only.rows[_of_terms(terms, only, in_both)] if has_others else only.rows] = True
         shares |= named_span > 0.0
     elif parameters.statement_words == 1:
-        shares[found.rows[_of_terms(terms, found, lambda term: term.telling and not term.other(question=question))]] = (
-            True
-        )
+        shares[found.rows[_of_terms(terms, found, lambda term: term.telling and in_both(term))]] = True
     else:
-        words = _of_terms(
-            terms, found, lambda term: term.telling and not term.other(question=question) and len(term.word) > 1
-        )
+        words = _of_terms(terms, found, lambda term: term.telling and len(term.word) > 1 and in_both(term))
         shares |= _different(found.rows[words], found.terms[words], rows) >= parameters.statement_words
-    counting = _of_terms(
-        terms, found, lambda term: term.counts(question=question) and not term.other(question=question)
-    )
-    said = total if counting.all() else _of_rows(found.rows[counting], points[counting], rows)
-    beside = around + named_span if question else 0.0
-    return Match(terms, found, total, around, span, said + beside + other_evidence, shares, shares_any)
+    counting = _of_terms(terms, found, lambda term: term.counts(question=question) and in_both(term))
+    evidence = total if counting.all() else _of_rows(found.rows[counting], points[counting], rows)
+    if question:
+        evidence = evidence + around + named_span
+    if has_others:
+        others = _other_words(terms, found, points, rows, question=question)
+        shares |= others.count >= (1 if question else parameters.other_words_needed)
+        evidence = evidence + others.evidence * (parameters.other_words_asked if question else 1.0)
+    return Match(terms, found, total, around, span, evidence, shares, shares_any)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,11 +115,12 @@ class _OtherWords:
     evidence: Floats
 
 
-def _other_words(others: Sequence[int | str], found: Occurrences, points: Floats, rows: int) -> _OtherWords:
-    """As `Receipt.evidence` counts them. `others`: as which other word each term counts."""
+def _other_words(
+    terms: Sequence[MatchedWord], found: Occurrences, points: Floats, rows: int, *, question: bool
+) -> _OtherWords:
+    """As `Receipt.evidence` counts them."""
+    others = ["" if term.only_orders else term.other(question=question) for term in terms]
     number_of = {other: number for number, other in enumerate(dict.fromkeys(filter(None, others)), 1)}
-    if not number_of:
-        return _OtherWords(np.zeros(rows, np.int64), np.zeros(rows))
     numbers = np.array([number_of.get(other, 0) for other in others], np.int64)[found.terms]
     are_other = numbers > 0
     count = _different(found.rows[are_other], numbers[are_other], rows)
