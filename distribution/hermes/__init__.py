@@ -132,8 +132,9 @@ class MemoryServerProvider(MemoryProvider):
         words = other_words(args.get("query"), args.get("otherWords"))
         if tool_name != _TOOL["name"] or not self.conversation or not words:
             return json.dumps({"result": _NOTHING}, ensure_ascii=False)
-        # Hermes does not search for some messages; then a message without a word stands for what nobody said.
-        message = self._asked_last or {"role": "user", "content": "…"}
+        # Hermes does not search for some messages; then the model's own question stands for what the user did not say.
+        query = str(args.get("query") or "").strip()
+        message = self._asked_last or {"role": "assistant", "content": query or "…"}
         found = self._recalled({**self._search(message), "otherWords": words, "flashbacks": 0})
         result = (found["prompt"] or _NOTHING) if "prompt" in found else _AWAY
         return json.dumps({"result": result}, ensure_ascii=False)
