@@ -14,7 +14,8 @@ from typing import Any
 from memory_server.conversations.changes import Change, Edited, merged
 from memory_server.conversations.model import EVERYWHERE, MOST_WORD_TRIES, ConversationState, ShortTermMemory
 from memory_server.conversations.services import Done
-from memory_server.kernel.messages import both_ends, context_text, without_surrogates
+from memory_server.kernel.messages import both_ends, context_text
+from memory_server.kernel.other_words import public_text
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.text import estimated_tokens
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS
@@ -24,7 +25,7 @@ from sandbox.locale import _
 BY = "words"
 """Who made the changes, as the history says it."""
 AT_ONCE = 30
-"""Memories of one request (issue 44)."""
+"""Memories of one request: their texts take at most some 10,000 tokens."""
 MOST_SENT_CHARS = 1_000
 """Characters of a memory that are sent, of a longer one both ends: as many as of a memory beside which facts are
 looked for (knowledge/sessions/facts.py)."""
@@ -110,7 +111,7 @@ def _usable(texts: Sequence[Any], memory: ShortTermMemory) -> tuple[str, ...]:
     said = seen_form(memory.text)
     usable: dict[str, str] = {}
     for value in texts:
-        text = " ".join(without_surrogates(without_private(value)).split()) if isinstance(value, str) else ""
+        text = public_text(value) if isinstance(value, str) else ""
         form = seen_form(text)
         if form and form not in said and len(text) <= MOST_TEXT_CHARS:
             usable.setdefault(form, text)

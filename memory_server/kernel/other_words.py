@@ -29,10 +29,8 @@ class OtherWords:
 def other_words_of(texts: Sequence[str], said: Sequence[Message]) -> OtherWords:
     """Those of the `texts` that count beside what was `said`. Raises InvalidInput: there are too many, or one is too
     long."""
-    public_texts = [without_private(without_surrogates(text)) for text in texts]
-    marked = sum(public != text for public, text in zip(public_texts, map(without_surrogates, texts), strict=True))
-    wanted = tuple(dict.fromkeys(map(_visible, public_texts)))
-    wanted = tuple(text for text in wanted if seen_form(text))
+    marked = sum(without_private(text) != text for text in texts)
+    wanted = tuple(text for text in dict.fromkeys(map(public_text, texts)) if seen_form(text))
     if len(wanted) > MOST_TEXTS or any(len(text) > MOST_TEXT_CHARS for text in wanted):
         raise InvalidInput(
             "Give at most {texts} other words, each of at most {chars} characters; leave out those that say little.",
@@ -47,8 +45,9 @@ def other_words_of(texts: Sequence[str], said: Sequence[Message]) -> OtherWords:
     return OtherWords(public, marked + len(wanted) - len(public))
 
 
-def _visible(text: str) -> str:
-    """The text on one line, without characters that nobody sees, such as marks of direction."""
+def public_text(text: str) -> str:
+    """The text on one line, without its private parts and without characters that nobody sees."""
+    text = without_private(without_surrogates(text))
     return " ".join("".join(char for char in text if char.isspace() or category(char) not in _UNSEEN).split())
 
 
@@ -56,8 +55,10 @@ _UNSEEN = ("Cc", "Cf", "Cn", "Co")
 """Categories of Unicode: control, format, unassigned, private use."""
 
 
-def private_words_note(count: int) -> str:
-    """What a tool says of other words that were left out."""
+def private_words_note(count: int) -> str | None:
+    """What a tool says of so many other words that were left out; None: there are none."""
+    if not count:
+        return None
     return n_(
         "{count} of the other words is in a private part, so it was left out; such words do not belong there.",
         "{count} of the other words are in a private part, so they were left out; such words do not belong there.",

@@ -150,5 +150,4 @@ async def edit_memory(
     memory = await short_term.memory(id)
     texts = None if find is None or replace is None else _texts_with(memory, find, replace)
     done = await short_term.edit(id, texts, other_words=otherWords, before=memory.text, by="edit_memory")
-    note = private_words_note(done.private_words) if done.private_words else None
-    return EditResult.of(done, note=note)
+    return EditResult.of(done, note=private_words_note(done.private_words))

@@ -94,8 +94,7 @@ async def add_short_term_memory(
         folder=call.folder,
         by="add_short_term_memory",
     )
-    note = private_words_note(stored.private_words) if stored.private_words else None
-    return AddResult.of(stored, success=True, note=note)
+    return AddResult.of(stored, success=True, note=private_words_note(stored.private_words))
 
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
@@ -250,8 +249,8 @@ def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
 def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     """What went wrong in a search of the conversation `own`, and why nothing came."""
     notes, recent, outdated = [], found.recall.held_back.recent, found.outdated
-    if found.recall.query.private_words:
-        notes.append(private_words_note(found.recall.query.private_words))
+    if private := private_words_note(found.recall.query.private_words):
+        notes.append(private)
     if found.unreinforced == (own,):
         notes.append(_("No memory was reinforced, because the conversation could not be written."))
     elif found.unreinforced:

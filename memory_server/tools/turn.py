@@ -174,7 +174,7 @@ async def remember_turn(
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
     stored = done.change_id is not None
-    left_out = private_words_note(done.private_words) if done.private_words else None
+    left_out = private_words_note(done.private_words)
     return RememberResult.of(done, success=True, stored=stored, replaced=done.replaced or None, note=left_out)
 
 

@@ -221,8 +221,9 @@ class KeywordOptions:
         named = sought_names(asking_part(query.said), usable, self.enrichment)
         factor = self.emphasis.given_for_question if query.question else self.emphasis.given
         if query.other_words and factor:
-            given = sought_names("\n".join(query.other_words), usable, self.enrichment)
-            named = {name: term._replace(factor=factor, given=1) for name, term in given.items()} | named
+            for number, text in enumerate(query.other_words, 1):
+                for name, term in sought_names(text, usable, self.enrichment).items():
+                    named.setdefault(name, term._replace(factor=factor, given=number))
         return replace(query, words={**named, **query.words}) if named else query
 
     def reaching_kept(self, query: RecallQuery) -> RecallQuery:

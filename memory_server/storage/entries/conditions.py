@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from memory_server.knowledge.entry import Filter, Order
 from nlp.index_terms import index_form
@@ -12,12 +12,10 @@ from nlp.index_terms import index_form
 class Dialect(Protocol):
     """What a database writes in its own way: how a column is one of a list, and has a tag or a text."""
 
-    @property
-    def AMONG(self) -> str: ...  # noqa: N802
-    @property
-    def TAGGED(self) -> str: ...  # noqa: N802
-    @property
-    def HOLDS(self) -> str: ...  # noqa: N802
+    AMONG: ClassVar[str]
+    TAGGED: ClassVar[str]
+    HOLDS: ClassVar[str]
+
     def listed(self, values: Sequence[Any]) -> Any:
         """A list as the value of a parameter."""
 
